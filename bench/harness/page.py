@@ -59,6 +59,9 @@ on the loopback device: a store encrypts as between machines. Lots and floods ar
 (`bench/loops/strangers`) that connects to all servers of the store in turn, as fast as it can, and sends what no client sends, or nothing; the flood shares the processors,
 so the same flood against another program is measured beside it. A handshake lasts from a connected socket until the client may send.
 
+**Checksums at rest.** Cases *with checksums at rest and without* do the same work on two stores in turn: one as it is, and one whose targets are of the format
+of earlier releases, which has none. Overwrites and appends are those of a Python loop on a mount, which ends with an fsync, as `dd` does (`conv=fsync`).
+
 **One more server.** Twenty situations, each with N servers and with N + 1 in turn, N from 1 to 5, all files in memory. *A slow target*: disks of
 100 MiB/s (`up --emulate`), the added one of 25. *An imbalance*: half of the bytes on the first server, for any number of servers. *A busy client*: on one
 processor, beside four busy loops. *Many to one*: four clients of one machine read from all servers at once, each server over a link of 1 Gb/s, through

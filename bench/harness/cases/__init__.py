@@ -20,6 +20,7 @@ from bench.harness.cases.recording import recording
 from bench.harness.cases.removing import trees_removed
 from bench.harness.cases.servers import server_counts
 from bench.harness.cases.small import small_files, small_files_mounted
+from bench.harness.cases.sums import copied, mounted as mounted_with_sums, small as small_with_sums
 from bench.harness.cases.trust import connecting, encrypted, flooded, handshakes
 from bench.harness.cases.watching import other_tools, watching, watching_as_user
 
@@ -79,6 +80,12 @@ CASES = [
     Case("flood", "Copy in under a flood of strangers, 1 GiB, in memory", partial(flooded, GIB)),
     Case("lot-large", "In a lot and beside it, copy in, 256 MiB, in memory", partial(large, 256 * MIB)),
     Case("lot-small", "In a lot and beside it, cp -r of 2,000 files of 4 KiB, in memory", partial(small, 2000)),
+    Case("sums-in", "With checksums at rest and without, copy in, 256 MiB", partial(copied, "in", 256 * MIB)),
+    Case("sums-out", "With checksums at rest and without, copy out, 256 MiB", partial(copied, "out", 256 * MIB)),
+    Case("sums-small", "With checksums at rest and without, cp -r of 2,000 files of 4 KiB", partial(small_with_sums, 2000)),
+    Case("sums-dd", "With checksums at rest and without, dd bs=4k through a mount", partial(mounted_with_sums, "dd", 16_384)),
+    Case("sums-overwrite", "With checksums at rest and without, overwrites of 4 KiB at random through a mount", partial(mounted_with_sums, "overwrite", 4000)),
+    Case("sums-append", "With checksums at rest and without, appends of 100 bytes through a mount", partial(mounted_with_sums, "append", 2000)),
     Case("explain", "Explaining a recording of 20 million spans", explaining),
     Case("rpcstat-whole", "RPC statistics of a capture, whole packets", partial(captured, 262_144)),
     Case("rpcstat-cut", "RPC statistics of a capture, packets cut at 256 bytes", partial(captured, 256)),

@@ -70,6 +70,39 @@ fn damage_is_an_error_that_names_it_and_the_rest_can_be_copied() {
 }
 
 #[test]
+fn a_tree_with_damage_is_copied_without_it() {
+    let here = scratch();
+    let store = Up::start(2);
+    let tree = here.path().join("tree");
+    std::fs::create_dir(&tree).unwrap();
+    let sizes = [("small", 20_000), ("large", 3_000_001), ("whole", 5_000)];
+    for (name, size) in sizes {
+        file(&tree, name, &content(21, size));
+    }
+    run(["cp", "-r", "--layout", "basic_dist", text(&tree), &store.path("/tree")]).done();
+    let found = datafiles(store.directory.path());
+    assert_eq!(found.len(), 3);
+    // The largest one, and the one of 20,000 bytes.
+    flip(&found[0], 2_000_000);
+    flip(&found[1], 9_000);
+    let out = here.path().join("out");
+    run(["cp", "-r", &store.path("/tree"), text(&out)]).failed(1, &["/tree/small", "/tree/large", "2 entries were not copied"]);
+    std::fs::remove_dir_all(&out).unwrap();
+    let says = ["/tree/small: ", "bytes 8192 to 12288", "/tree/large: ", "bytes 1998848 to 2002944", "of 2 files were left out"];
+    run(["cp", "-r", "--skip-damaged", &store.path("/tree"), text(&out)]).failed(1, &says);
+    for (name, size) in sizes {
+        let (mut expected, copied) = (content(21, size), std::fs::read(out.join(name)).unwrap());
+        match name {
+            "small" => expected[8192..12_288].fill(0),
+            "large" => expected[1_998_848..2_002_944].fill(0),
+            _ => {}
+        }
+        assert!(copied == expected, "{name}");
+    }
+    run(["cp", "-r", "--skip-damaged", text(&tree), &store.path("/other")]).failed(2, &["--skip-damaged"]);
+}
+
+#[test]
 fn a_store_of_an_earlier_release_says_that_it_has_no_checksums() {
     let mut servers = Servers::describe(1, |directory, _| vec![directory.join("t0")]);
     servers.serve("metadata");

@@ -18,6 +18,7 @@
 //! meanwhile is an error; of one that grows, the size at the start is copied, and the result says so. A source without a size, or with a
 //! false one ([`stream`]), is read to its end.
 
+mod around;
 mod beneath;
 mod clock;
 mod control;

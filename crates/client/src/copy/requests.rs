@@ -1,5 +1,6 @@
 //! The requests of a copy: threads that each take the next part of the source and move it, in a loop.
 
+use super::around;
 use super::control::Control;
 use super::ends::{From, OpenSource, StoreEnd, To};
 use super::holes::{self, DataMap, PartLimits};
@@ -14,9 +15,6 @@ use thalweg_base::sparse;
 use thalweg_base::sync::{Condvar, Mutex};
 use thalweg_trace::{Maker, SpanFields, SpanId, SpanKind, TraceHandle, Tracer, TrackId};
 use thalweg_wire::{Error, ErrorKind, Result};
-
-/// Bytes left out at a time: blocks are larger, but of several datafiles only one may be damaged.
-const LEAST_LEFT_OUT: u64 = 512;
 
 /// State shared by the requests of a copy.
 pub(super) struct Requests<'a> {
@@ -367,31 +365,20 @@ impl<'a> Requests<'a> {
         damaged: &Mutex<Vec<Range<u64>>>,
     ) -> Result<Part> {
         let file = StoreFile::new(Arc::clone(&end.store.data), (*end.handle).clone());
-        let (base, mut left, mut intact) = (part.base, std::mem::take(&mut part.ranges), Vec::new());
-        left.reverse();
-        while let Some(range) = left.pop() {
-            if self.is_stopping() {
-                return Err(Error::new(ErrorKind::Cancelled, "stopped on request"));
-            }
+        let (base, mut intact) = (part.base, Vec::new());
+        for range in std::mem::take(&mut part.ranges) {
             let bytes = &mut memory[(range.start - base) as usize..(range.end - base) as usize];
-            match file.read_within(tracer, bytes, range.start) {
-                Ok(()) => ranges::append(&mut intact, range),
-                Err(error) if error.kind() != ErrorKind::Damaged => return Err(error),
-                Err(_) if bytes.len() as u64 > LEAST_LEFT_OUT => {
-                    let middle = range.start.midpoint(range.end) / LEAST_LEFT_OUT * LEAST_LEFT_OUT;
-                    let middle = if middle > range.start { middle } else { range.start + LEAST_LEFT_OUT };
-                    left.extend([middle..range.end, range.start..middle]);
+            around::read(tracer, &file, range, bytes, &|| self.is_stopping(), &mut |range, is_intact| {
+                if is_intact {
+                    return ranges::append(&mut intact, range);
                 }
-                Err(_) => {
-                    bytes.fill(0);
-                    ranges::add(&mut damaged.lock(), range.clone());
-                    match self.sparse {
-                        // A pipe has no holes.
-                        Sparse::Never => ranges::append(&mut intact, range),
-                        Sparse::Auto | Sparse::Always => _ = self.control.hole_bytes.fetch_add(range.end - range.start, Ordering::Relaxed),
-                    }
+                ranges::add(&mut damaged.lock(), range.clone());
+                match self.sparse {
+                    // A pipe has no holes.
+                    Sparse::Never => ranges::append(&mut intact, range),
+                    Sparse::Auto | Sparse::Always => _ = self.control.hole_bytes.fetch_add(range.end - range.start, Ordering::Relaxed),
                 }
-            }
+            })?;
         }
         part.ranges = intact;
         Ok(part)

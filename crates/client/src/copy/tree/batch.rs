@@ -80,6 +80,8 @@ pub(super) struct Entry {
     pub data: Option<Vec<Range<u64>>>,
     /// Bytes in holes.
     pub hole_bytes: u64,
+    /// Ranges that are damaged at rest and were left out.
+    pub damaged: Vec<Range<u64>>,
 }
 
 impl Entry {
@@ -135,12 +137,12 @@ impl Batch {
             EntryKind::Directory => self.has_directories = true,
             EntryKind::Node(_) => {}
         }
-        self.entries.push(Entry { item, state: State::Found, modified: false, data: None, hole_bytes: 0 });
+        self.entries.push(Entry { item, state: State::Found, modified: false, data: None, hole_bytes: 0, damaged: Vec::new() });
     }
 
     /// Adds an entry that cannot be copied.
     pub(super) fn push_failed(&mut self, item: Item, error: Error) {
-        self.entries.push(Entry { item, state: State::Failed(error), modified: false, data: None, hole_bytes: 0 });
+        self.entries.push(Entry { item, state: State::Failed(error), modified: false, data: None, hole_bytes: 0, damaged: Vec::new() });
     }
 
     /// Returns memory for all small files, not zeroed.

@@ -6,6 +6,7 @@ use crate::copy::draft;
 use crate::copy::{Quiet, Sparse, Tuning};
 use crate::files::{DataClient, Store};
 use crate::metadata::MetadataClient;
+use std::ops::Range;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -64,6 +65,8 @@ pub struct TreeJob {
     pub sparse: Sparse,
     /// Whether to copy the targets of symbolic links in a local source.
     pub follow: bool,
+    /// Whether bytes that are damaged at rest are left out, instead of failing their file. For a source in a store.
+    pub skip_damaged: bool,
     /// Live parameters, for a tuner: those of all large files, and `workers`.
     pub control: Arc<Control>,
 }
@@ -83,6 +86,8 @@ pub struct TreeOutcome {
     pub others: u64,
     /// Entries that were not copied; each was reported.
     pub failed: u64,
+    /// Files of which damaged bytes were left out; each was reported.
+    pub damaged: u64,
     /// Directories that could not be read completely; each was reported.
     pub unread: u64,
     /// Files modified during the copy without changing size: their copies may mix two states.
@@ -101,6 +106,8 @@ pub trait TreeObserver: Sync {
     fn moved(&self, _size_bytes: u64) {}
     /// Reports an entry that was not copied. The path is relative to the tree; empty: its root.
     fn failed(&self, _path: &[u8], _error: &Error) {}
+    /// Reports the ranges of a file that are damaged at rest and were left out. The path is relative to the tree.
+    fn damaged(&self, _path: &[u8], _ranges: &[Range<u64>]) {}
     /// Reports that this `NAME.partial`, relative to the tree, was not made by a copy and was left alone.
     fn left_alone(&self, _path: &[u8]) {}
     /// Whether to stop the copy.

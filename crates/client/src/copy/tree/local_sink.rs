@@ -179,7 +179,7 @@ impl<'a> LocalTarget<'a> {
         };
         let from = source.large(tracer, &entry.item)?;
         let moved = whole::move_all(self.context, tracer, from, whole::Target::Local(target))?;
-        (entry.modified, entry.hole_bytes) = (moved.modified, moved.hole_bytes);
+        (entry.modified, entry.hole_bytes, entry.damaged) = (moved.modified, moved.hole_bytes, moved.damaged);
         Ok(())
     }
 }

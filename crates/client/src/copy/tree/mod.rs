@@ -48,7 +48,7 @@ pub fn copy_tree(job: &TreeJob, observer: &dyn TreeObserver, trace: &TraceHandle
     let mut tracer = trace.thread("main");
     let source: Box<dyn TreeSource + '_> = match &job.from {
         TreeEnd::Local(path) => Box::new(local_source::LocalTree::open(path, job.follow)?),
-        TreeEnd::Store(store, path) => Box::new(store_source::StoreTree::open(&mut tracer, store, path)?),
+        TreeEnd::Store(store, path) => Box::new(store_source::StoreTree::open(&mut tracer, store, path, job.skip_damaged)?),
     };
     let sink: Box<dyn TreeSink + '_> = match &job.to {
         TreeEnd::Local(path) => Box::new(local_sink::LocalTarget::new(context, path)),

@@ -308,6 +308,7 @@ impl<'a> StoreTarget<'a> {
                     Ok(moved) => {
                         (entry.modified, entry.hole_bytes, entry.item.kind) =
                             (moved.modified, moved.hole_bytes, EntryKind::File(moved.size_bytes));
+                        entry.damaged = moved.damaged;
                     }
                     Err(error) if error.kind() == ErrorKind::Cancelled => return Err(error),
                     Err(error) => entry.state = State::Failed(of_entry(error, &entry.item.path)),

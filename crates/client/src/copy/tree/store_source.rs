@@ -10,9 +10,11 @@ use super::job::TreeStore;
 use super::requests::{Loaded, Parts, Servers};
 use super::whole;
 use super::workers::of_entry;
-use crate::files::FileHandle;
+use crate::copy::around;
+use crate::files::{FileHandle, StoreFile};
 use crate::walk::{Detail, Tree, TreeOptions, Visit, WalkOptions, Walker};
 use std::ops::Range;
+use thalweg_base::ranges;
 use thalweg_base::sync::Mutex;
 use thalweg_trace::{SpanId, Tracer};
 use thalweg_wire::protocol::io::{IoReply, IoRequest};
@@ -26,11 +28,13 @@ pub(super) struct StoreTree<'a> {
     path: &'a [u8],
     walk: Mutex<Tree>,
     servers: Servers<'a>,
+    /// Whether damaged bytes are left out.
+    skip_damaged: bool,
 }
 
 impl<'a> StoreTree<'a> {
     /// Opens a directory of a store.
-    pub(super) fn open(tracer: &mut Tracer, store: &'a TreeStore, path: &'a [u8]) -> Result<StoreTree<'a>> {
+    pub(super) fn open(tracer: &mut Tracer, store: &'a TreeStore, path: &'a [u8], skip_damaged: bool) -> Result<StoreTree<'a>> {
         let root = store.names.stat(tracer, &FilePath::at(path)).map_err(|e| e.on_file_instead(shown(path)))?;
         if root.kind != FileKind::Directory {
             return Err(Error::new(ErrorKind::NotDirectory, "it is not a directory").on_file(shown(path)));
@@ -38,7 +42,27 @@ impl<'a> StoreTree<'a> {
         let options = WalkOptions { detail: Detail::Sizes, ..WalkOptions::default() };
         let walker = Walker::new(store.names.clone(), std::sync::Arc::clone(&store.data), options);
         let walk = walker.tree(&FilePath::of(root.id), TreeOptions::default());
-        Ok(StoreTree { store, path, walk: Mutex::new(walk), servers: Servers::new(&store.data) })
+        Ok(StoreTree { store, path, walk: Mutex::new(walk), servers: Servers::new(&store.data), skip_damaged })
+    }
+
+    /// Reads a small file again, without its damaged bytes.
+    fn around_damage(&self, tracer: &mut Tracer, batch: &mut Batch, owner: usize) -> Result<()> {
+        let entry = &mut batch.entries[owner];
+        // (It may have failed at several servers.)
+        let (State::Loaded(range), Some(Stored { handle: Some(handle), .. }), []) = (&entry.state, &entry.item.stored, &entry.damaged[..])
+        else {
+            return Ok(());
+        };
+        let file = StoreFile::new(std::sync::Arc::clone(&self.store.data), handle.clone());
+        let (bytes, mut damaged) = (&mut batch.memory[range.clone()], Vec::new());
+        let size_bytes = bytes.len() as u64;
+        around::read(tracer, &file, 0..size_bytes, bytes, &|| false, &mut |range, is_intact| {
+            if !is_intact {
+                ranges::add(&mut damaged, range);
+            }
+        })?;
+        entry.damaged = damaged;
+        Ok(())
     }
 
     /// Checks the files that came short: if unchanged, the missing bytes are holes; otherwise the file is not copied.
@@ -198,6 +222,13 @@ impl TreeSource for StoreTree<'_> {
             }
         }
         for (owner, error) in failed {
+            let error = match self.skip_damaged && error.kind() == ErrorKind::Damaged {
+                true => match self.around_damage(tracer, batch, owner) {
+                    Ok(()) => continue,
+                    Err(error) => error,
+                },
+                false => error,
+            };
             let entry = &mut batch.entries[owner];
             if entry.is_open() {
                 entry.state = State::Failed(of_entry(error, &entry.item.path));

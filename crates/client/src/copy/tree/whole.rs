@@ -10,6 +10,7 @@ use crate::copy::stream::Stream;
 use crate::files::{FileHandle, Store};
 use crate::metadata::OpenFile;
 use std::cell::Cell;
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use thalweg_trace::{ObjectKind, Tracer};
@@ -41,6 +42,8 @@ pub(super) struct Moved {
     pub modified: bool,
     /// Bytes in holes, which were not moved.
     pub hole_bytes: u64,
+    /// Ranges that are damaged at rest and were left out.
+    pub damaged: Vec<Range<u64>>,
 }
 
 /// Moves all bytes of a file.
@@ -59,9 +62,12 @@ pub(super) fn move_all(context: Context<'_>, tracer: &mut Tracer, source: Source
             (From::Local(Arc::new(local)), Some(size_bytes), matches!(target, Target::Store(..)), None)
         }
         Source::Stream(stream) => (From::Stream(stream), None, false, None),
-        Source::Store(store, handle, size_bytes, open) => {
-            (From::Store(StoreEnd::of(&store, handle, false)), Some(size_bytes), matches!(target, Target::Local(..)), Some(open))
-        }
+        Source::Store(store, handle, size_bytes, open) => (
+            From::Store(StoreEnd::of(&store, handle, false)),
+            Some(size_bytes),
+            !context.job.skip_damaged && matches!(target, Target::Local(..)),
+            Some(open),
+        ),
     };
     let job = job_of(context, &from, &target);
     let chosen = Chosen::new(&job, direct)?;
@@ -84,7 +90,7 @@ pub(super) fn move_all(context: Context<'_>, tracer: &mut Tracer, source: Source
         Target::Store(store, handle) => To::Store(StoreEnd::of(store, *handle, context.job.sync)),
     };
     let watch = Watch { context, size_bytes: size_bytes.unwrap_or(0), seen_bytes: Cell::new(0), seen_holes: Cell::new(0) };
-    let (moved, _) = large(&job, &source, &to, chosen, &watch, context.trace, tracer)?;
+    let (moved, damaged) = large(&job, &source, &to, chosen, &watch, context.trace, tracer)?;
     let hole_bytes = job.control.hole_bytes.load(Ordering::Relaxed);
     watch.progress(moved.saturating_sub(hole_bytes), Some(moved.saturating_sub(hole_bytes)));
     context.check()?;
@@ -94,7 +100,7 @@ pub(super) fn move_all(context: Context<'_>, tracer: &mut Tracer, source: Source
         finish.map_or(Ok(()), |finish| finish(sink.file()))?;
         sink.keep(context.job.sync, moved)?;
     }
-    Ok(Moved { size_bytes: moved, modified, hole_bytes })
+    Ok(Moved { size_bytes: moved, modified, hole_bytes, damaged })
 }
 
 /// Returns a job with the tree's options, for the code shared with single copies.
@@ -110,6 +116,7 @@ fn job_of(context: Context<'_>, from: &From, target: &Target<'_>) -> CopyJob {
     job.tuning = context.job.tuning.clone();
     job.sync = context.job.sync;
     job.sparse = context.job.sparse;
+    job.skip_damaged = context.job.skip_damaged && matches!(from, From::Store(_));
     job.control = Arc::new(Control::part_of(&context.job.control));
     job
 }

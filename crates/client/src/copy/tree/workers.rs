@@ -361,6 +361,10 @@ impl Shared<'_> {
                     counted.files += 1;
                     counted.size_bytes += size;
                     counted.modified += u64::from(entry.modified);
+                    if !entry.damaged.is_empty() {
+                        counted.damaged += 1;
+                        self.context.observer.damaged(&entry.item.path, &entry.damaged);
+                    }
                     counted.hole_bytes += entry.hole_bytes;
                     if *size <= SMALL_BYTES {
                         small_bytes += *size - entry.hole_bytes;
@@ -384,6 +388,7 @@ impl Shared<'_> {
         outcome.failed += counted.failed;
         outcome.unread += counted.unread;
         outcome.modified += counted.modified;
+        outcome.damaged += counted.damaged;
     }
 }
 

@@ -42,6 +42,7 @@ pub(super) fn job(from: TreeEnd, to: TreeEnd) -> TreeJob {
         preserve: true,
         privileges: false,
         follow: false,
+        skip_damaged: false,
         control: Arc::default(),
         sparse: Sparse::Auto,
     }

@@ -72,7 +72,7 @@ pub(crate) struct Arguments {
     #[arg(long, value_enum, default_value = "auto", value_name = "WHEN")]
     sparse: Holes,
     /// Out of a store: leave out bytes that are damaged at rest, as holes; list them, and exit with 1
-    #[arg(long, conflicts_with = "recursive")]
+    #[arg(long)]
     skip_damaged: bool,
     /// Tune the flow during the copy, and list the steps; parameters given as flags are not changed
     #[arg(long)]
@@ -392,7 +392,7 @@ impl Copying<'_> {
         job.sparse = self.arguments.sparse.of_copy();
         job.skip_damaged = self.arguments.skip_damaged;
         if job.skip_damaged && !matches!(job.source, Source::Store(..)) {
-            return Err(Failure::usage("--skip-damaged: FROM is not in a store; other sources have no checksums"));
+            return Err(Failure::usage(NO_CHECKSUMS));
         }
         job.emulated_source = self.arguments.flow.emulate;
         if job.emulated_source.is_some() && !matches!(job.source, Source::Local(_)) {
@@ -428,6 +428,9 @@ impl Copying<'_> {
         if !is_directory {
             return self.one(From::At(from.clone()), To::At(to));
         }
+        if flags.skip_damaged && !matches!(from, Operand::Store(_)) {
+            return Err(Failure::usage(NO_CHECKSUMS));
+        }
         let mut sessions = Vec::new();
         let job = TreeJob {
             from: self.tree_end(from, &mut sessions)?,
@@ -444,6 +447,7 @@ impl Copying<'_> {
             privileges: flags.privileges,
             sparse: flags.sparse.of_copy(),
             follow: flags.follow,
+            skip_damaged: flags.skip_damaged,
             control: Arc::default(),
         };
         if let (Operand::Store(from), Operand::Store(to)) = (from, &to)
@@ -571,18 +575,9 @@ fn command() -> Vec<String> {
     std::env::args_os().map(|word| word.to_string_lossy().into_owned()).collect()
 }
 
-/// Maximum ranges listed in a message; `--json` has all.
-const LISTED: usize = 20;
+const NO_CHECKSUMS: &str = "--skip-damaged: FROM is not in a store; other sources have no checksums";
 
 /// Fails if damaged bytes were left out, and lists them.
 fn left_out(from: &str, outcome: &CopyOutcome) -> Result<(), Failure> {
-    let damaged = &outcome.damaged;
-    if damaged.is_empty() {
-        return Ok(());
-    }
-    let bytes: u64 = damaged.iter().map(|range| range.end - range.start).sum();
-    let listed: Vec<String> = damaged.iter().take(LISTED).map(|range| format!("bytes {} to {}", range.start, range.end)).collect();
-    let others = if damaged.len() > LISTED { format!("; {} more with --json", damaged.len() - LISTED) } else { String::new() };
-    let size = numbers::size(bytes);
-    Err(Failure::failed(format!("{from}: {size} are damaged at rest and were left out: {}{others}", listed.join("; "))))
+    if outcome.damaged.is_empty() { Ok(()) } else { Err(Failure::failed(tree::damaged(from, &outcome.damaged))) }
 }

@@ -8,6 +8,7 @@ use crate::terminal::progress::Progress;
 use crate::tuning::Report;
 use crate::{failure::Failure, names, output};
 use serde::Serialize;
+use std::ops::Range;
 use std::path::PathBuf;
 use std::time::Instant;
 use thalweg_base::numbers;
@@ -82,6 +83,11 @@ impl TreeObserver for Watch<'_> {
         output::note(&format!("thalweg cp: {path}: {error}"));
     }
 
+    fn damaged(&self, path: &[u8], ranges: &[Range<u64>]) {
+        let path = names::text(&names::join(self.from.as_bytes(), path));
+        output::note(&format!("thalweg cp: {}", damaged(&path, ranges)));
+    }
+
     fn left_alone(&self, path: &[u8]) {
         let path = names::text(&names::join(self.to.as_bytes(), path));
         output::note(&format!("thalweg cp: {path}: exists, but no copy is known to have made it, so it was left alone"));
@@ -124,6 +130,10 @@ impl TreeCopy<'_> {
             let (many, files) = (outcome.failed, outcome.files);
             return Err(Failure::failed(format!("{}: {many} entries were not copied; {files} files were", self.from)));
         }
+        if outcome.damaged > 0 {
+            let files = if outcome.damaged == 1 { "1 file".to_owned() } else { format!("{} files", outcome.damaged) };
+            return Err(Failure::failed(format!("{}: damaged bytes of {files} were left out; the rest was copied", self.from)));
+        }
         let data_bytes = outcome.size_bytes - outcome.hole_bytes;
         if self.json {
             return output::json(&Document {
@@ -151,6 +161,18 @@ impl TreeCopy<'_> {
         }
         Ok(())
     }
+}
+
+/// Maximum ranges listed in a message.
+const LISTED: usize = 20;
+
+/// Lists the ranges of a file that are damaged and were left out.
+pub(super) fn damaged(from: &str, damaged: &[Range<u64>]) -> String {
+    let bytes: u64 = damaged.iter().map(|range| range.end - range.start).sum();
+    let listed: Vec<String> = damaged.iter().take(LISTED).map(|range| format!("bytes {} to {}", range.start, range.end)).collect();
+    let others =
+        if damaged.len() > LISTED { format!("; {} more (--json of a single file has all)", damaged.len() - LISTED) } else { String::new() };
+    format!("{from}: {} are damaged at rest and were left out: {}{others}", numbers::size(bytes), listed.join("; "))
 }
 
 /// Returns the failure for a target that exists.
