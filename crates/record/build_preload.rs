@@ -3,7 +3,8 @@
 use std::path::PathBuf;
 use std::process::Command;
 
-const SOURCES: [&str; 9] = ["core.c", "ring.c", "calls.c", "environment.c", "confine.c", "objects.c", "io.c", "waits.c", "process.c"];
+const SOURCES: [&str; 10] =
+    ["core.c", "ring.c", "calls.c", "environment.c", "confine.c", "objects.c", "looks.c", "io.c", "waits.c", "process.c"];
 
 /// Builds `preload.so` in the output directory.
 pub fn compile() {

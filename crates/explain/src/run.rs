@@ -9,6 +9,7 @@ use crate::document::{Explanation, PhaseName, SCHEMA};
 use crate::error::ExplainError;
 use crate::facts::circumstances::Circumstances;
 use crate::facts::lookups::Lookups;
+use crate::facts::set_limits::SetLimits;
 use crate::facts::sharing::Sharings;
 use crate::facts::{Parts, ceiling, doubted, ending};
 use crate::interval::interval_of;
@@ -73,7 +74,9 @@ pub fn explain(source: &dyn Source, options: &Options) -> Result<Explanation, Ex
     let WalkResults { mut seen, mut ledger, waits, unrecorded, unrecorded_ranks } = walked;
     // Threads that wait by running are found with all requests: one that computes may answer another's.
     seen.leave_out_others(&tables);
-    doubted::doubt_disks(&mut ledger, &tables, &seen, interval.1 - interval.0);
+    let wall_ns = interval.1 - interval.0;
+    let set_limits = SetLimits::read(source, &mut tables, wall_ns as f64 / 1e9)?;
+    doubted::doubt_disks(&mut ledger, &tables, (&seen, &set_limits), wall_ns);
     let (seen, ledger) = (seen, ledger);
     let mut around = Circumstances::read(source, (&samples, &profiled), &waits, &mut tables, &ledger)?;
     around.lookups = Lookups::read(source, &mut tables, &ledger, &seen.resolvers)?;

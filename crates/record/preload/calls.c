@@ -342,3 +342,13 @@ void hand_over(void) {
     settle(cpu_time_ns(), ns);
     me.busy = 0;
 }
+
+/* Records how a child ended, which only its parent is told. */
+void note_status(pid_t child, int status) {
+    if (!enabled || me.slot == NULL || me.generation != *generation || !enter_slot()) return;
+    struct record record = bare(RECORD_STATUS, KIND_NONE, 0, 0);
+    record.waker = (uint32_t)child;
+    record.size = status;
+    push_or_lose(&record);
+    me.busy = 0;
+}

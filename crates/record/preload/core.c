@@ -13,6 +13,7 @@
  * This file begins and ends recording; ring.c has the process's file, calls.c the recording of calls. */
 #include "internal.h"
 #include <dlfcn.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
@@ -107,6 +108,12 @@ static int may_read_clock(uint64_t *scale) {
     return 1;
 }
 
+/* What a program looked for before it ended as failed is what it may have failed for. */
+static void ends_with(int status, void *unused) {
+    (void)unused;
+    if (status != 0) record_looks();
+}
+
 static void begin_recording(uint64_t scale) {
     void *page = REAL(mmap)(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (page == MAP_FAILED || madvise(page, PAGE, MADV_WIPEONFORK) != 0 || pthread_key_create(&at_thread_end, thread_ends) != 0) return;
@@ -119,6 +126,7 @@ static void begin_recording(uint64_t scale) {
     first_generation(page);
     enabled = 1;
     attach();
+    on_exit(ends_with, NULL);
 }
 
 /* A program that starts under a system call filter is left alone: until that is ruled out, only calls are made that
@@ -157,6 +165,7 @@ __attribute__((destructor)) static void stop(void) {
 /* Skips everything that `exit` does. A child in its parent's memory (vfork) leaves that memory alone. */
 EXPORT void _exit(int status) {
     report_child();
+    if (status != 0) record_looks();
     if (enabled && acquainted() && (uint32_t)raw(SYS_getpid, 0, 0, 0, 0, 0, 0) == header->pid) stop();
     REAL(_exit)(status);
     __builtin_unreachable();

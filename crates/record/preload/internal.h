@@ -8,6 +8,7 @@
 #include <pthread.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/socket.h>
 #include <sys/types.h>
 #include <time.h>
 
@@ -130,6 +131,16 @@ void hand_over(void);
 uint64_t disk_faults(void);
 void detach(void);
 
+void note_status(pid_t child, int status);
+
+/* looks.c */
+void looked(uint32_t kind, int at, const char *name, long result);
+void tried_lock(int fd, int result);
+void called(int fd, const struct sockaddr *to, socklen_t length, int result, int error);
+void record_looks(void);
+void paused(const struct call *call);
+void forked_looks(void);
+
 /* process.c */
 void renamed(void);
 
@@ -151,10 +162,13 @@ void forget_range(unsigned first, unsigned last);
 void opened(int fd, int flags);
 void connected(int fd, int accepted);
 void listens(int fd);
+/* Where the call that names a datagram socket sent to; NULL: it sent nothing. */
+void addressed(const struct sockaddr *to, socklen_t length);
 void poll_tcp(int fd, struct descriptor *d);
 /* A large file was mapped at `fd`, or a mapping was removed. mapped_object returns the mapped file's object if there
  * can be only one. */
 void mapped(int fd);
+void link_of(char *link, int fd);
 uint32_t mapped_object(void);
 void forked_objects(void);
 

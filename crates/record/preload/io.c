@@ -111,10 +111,22 @@ EXPORT ssize_t recvfrom(int fd, void *restrict to, size_t n, int flags, struct s
 }
 EXPORT ssize_t recvmsg(int fd, struct msghdr *message, int flags) { TRANSFER(fd, 0, ABSENT, REAL(recvmsg)(fd, message, flags)); }
 EXPORT ssize_t send(int fd, const void *from, size_t n, int flags) { TRANSFER(fd, 1, ABSENT, REAL(send)(fd, from, n, flags)); }
+/* A datagram socket that is not connected is named by where it sends to first. (The kernel has read the address.) */
+#define SENT_TO(to, length, expression)                                                                              \
+    struct call call;                                                                                                \
+    begin(&call, expected(fd, 1), fd);                                                                               \
+    ssize_t result = (expression);                                                                                   \
+    if (result >= 0) addressed(to, length);                                                                          \
+    end_transfer(&call, fd, 1, result, ABSENT);                                                                      \
+    addressed(NULL, 0);                                                                                              \
+    return result
+
 EXPORT ssize_t sendto(int fd, const void *from, size_t n, int flags, const struct sockaddr *to, socklen_t length) {
-    TRANSFER(fd, 1, ABSENT, REAL(sendto)(fd, from, n, flags, to, length));
+    SENT_TO(to, length, REAL(sendto)(fd, from, n, flags, to, length));
 }
-EXPORT ssize_t sendmsg(int fd, const struct msghdr *message, int flags) { TRANSFER(fd, 1, ABSENT, REAL(sendmsg)(fd, message, flags)); }
+EXPORT ssize_t sendmsg(int fd, const struct msghdr *message, int flags) {
+    SENT_TO(message->msg_name, message->msg_namelen, REAL(sendmsg)(fd, message, flags));
+}
 
 /* The checked variants abort the program if the buffer is too small; the C library's function does that. */
 ssize_t __read_chk(int, void *, size_t, size_t);
@@ -219,12 +231,24 @@ static void end_plain_slow(struct call *call, uint32_t kind, int fd, int64_t res
     if (likely(call.on)) end_plain_slow(&call, kind, fd, (int64_t)result);                                           \
     return result
 
-static int end_open(struct call *call, int fd, int flags) {
+/* A call on the name `path` in directory `at`. */
+#define NAMED(kind, at, path, expression)                                                                            \
+    struct call call;                                                                                                \
+    begin(&call, kind, -1);                                                                                          \
+    int result = (expression);                                                                                       \
+    if (likely(call.on)) {                                                                                           \
+        end_plain_slow(&call, kind, -1, result);                                                                     \
+        looked(kind, at, path, result);                                                                              \
+    }                                                                                                                \
+    return result
+
+static int end_open(struct call *call, int fd, int flags, int at, const char *path) {
     if (likely(call->on)) {
         int saved = errno;
         opened(fd, flags);
         errno = saved;
         end_plain_slow(call, KIND_OPEN, -1, fd);
+        looked(KIND_OPEN, at, path, fd);
     }
     return fd;
 }
@@ -242,11 +266,11 @@ static int end_open(struct call *call, int fd, int flags) {
 
 EXPORT int open(const char *path, int flags, ...) {
     MODE(flags);
-    return end_open(&call, REAL(open)(path, flags, mode), flags);
+    return end_open(&call, REAL(open)(path, flags, mode), flags, AT_FDCWD, path);
 }
 EXPORT int openat(int at, const char *path, int flags, ...) {
     MODE(flags);
-    return end_open(&call, REAL(openat)(at, path, flags, mode), flags);
+    return end_open(&call, REAL(openat)(at, path, flags, mode), flags, at, path);
 }
 ALIAS(open64, open);
 ALIAS(openat64, openat);
@@ -257,35 +281,36 @@ int __openat64_2(int, const char *, int);
 EXPORT int __open_2(const char *path, int flags) {
     struct call call;
     begin(&call, KIND_OPEN, -1);
-    return end_open(&call, REAL(__open_2)(path, flags), flags);
+    return end_open(&call, REAL(__open_2)(path, flags), flags, AT_FDCWD, path);
 }
 EXPORT int __openat_2(int at, const char *path, int flags) {
     struct call call;
     begin(&call, KIND_OPEN, -1);
-    return end_open(&call, REAL(__openat_2)(at, path, flags), flags);
+    return end_open(&call, REAL(__openat_2)(at, path, flags), flags, at, path);
 }
 ALIAS(__open64_2, __open_2);
 ALIAS(__openat64_2, __openat_2);
 EXPORT int creat(const char *path, mode_t mode) {
     struct call call;
     begin(&call, KIND_OPEN, -1);
-    return end_open(&call, REAL(creat)(path, mode), O_WRONLY);
+    return end_open(&call, REAL(creat)(path, mode), O_WRONLY, AT_FDCWD, path);
 }
 ALIAS(creat64, creat);
 
-static FILE *end_fopen(struct call *call, FILE *file) {
+static FILE *end_fopen(struct call *call, FILE *file, const char *path) {
     if (likely(call->on)) {
         int saved = errno;
         if (file != NULL) forget(fileno(file));
         errno = saved;
         end_plain_slow(call, KIND_OPEN, -1, file == NULL ? -1 : 0);
+        looked(KIND_OPEN, AT_FDCWD, path, file == NULL ? -1 : 0);
     }
     return file;
 }
 EXPORT FILE *fopen(const char *restrict path, const char *restrict mode) {
     struct call call;
     begin(&call, KIND_OPEN, -1);
-    return end_fopen(&call, REAL(fopen)(path, mode));
+    return end_fopen(&call, REAL(fopen)(path, mode), path);
 }
 ALIAS(fopen64, fopen);
 
@@ -296,25 +321,32 @@ static void closing(int fd) {
         errno = saved;
     }
 }
-static void end_close(struct call *call, uint32_t class, int result) {
+/* Short closes are alike, whatever they close; a long one waited for its file's server. */
+static void end_close(struct call *call, uint32_t class, uint32_t object, int result) {
     if (unlikely(!call->on) || (class != CLASS_FILE && class != CLASS_UNKNOWN)) return;
-    end_plain_slow(call, KIND_CLOSE, -1, result);
+    int saved = errno;
+    if (ticks() - call->start < long_ticks) object = 0;
+    end_call(call, KIND_CLOSE, object, result < 0 ? -(int64_t)saved : 0, ABSENT, 0, 0);
+    errno = saved;
 }
 EXPORT int close(int fd) {
     uint32_t class = (unsigned)fd < DESCRIPTORS ? descriptors[fd].class : CLASS_ANY;
+    uint32_t object = class == CLASS_FILE ? atomic_load_explicit(&descriptors[fd].object, memory_order_relaxed) : 0;
     struct call call;
     begin(&call, KIND_CLOSE, fd);
     closing(fd);
     int result = REAL(close)(fd);
-    end_close(&call, class, result);
+    end_close(&call, class, object, result);
     return result;
 }
 EXPORT int fclose(FILE *file) {
+    int fd = fileno(file);
+    uint32_t object = (unsigned)fd < DESCRIPTORS ? atomic_load_explicit(&descriptors[fd].object, memory_order_relaxed) : 0;
     struct call call;
     begin(&call, KIND_CLOSE, -1);
-    closing(fileno(file));
+    closing(fd);
     int result = REAL(fclose)(file);
-    end_close(&call, CLASS_FILE, result);
+    end_close(&call, CLASS_FILE, object, result);
     return result;
 }
 EXPORT int closedir(DIR *directory) {
@@ -353,16 +385,16 @@ EXPORT void sync(void) {
     if (call.on) end_plain_slow(&call, KIND_SYNC, -1, 0);
 }
 
-EXPORT int stat(const char *restrict path, struct stat *restrict to) { PLAIN(int, KIND_STAT, -1, REAL(stat)(path, to)); }
-EXPORT int lstat(const char *restrict path, struct stat *restrict to) { PLAIN(int, KIND_STAT, -1, REAL(lstat)(path, to)); }
+EXPORT int stat(const char *restrict path, struct stat *restrict to) { NAMED(KIND_STAT, AT_FDCWD, path, REAL(stat)(path, to)); }
+EXPORT int lstat(const char *restrict path, struct stat *restrict to) { NAMED(KIND_STAT, AT_FDCWD, path, REAL(lstat)(path, to)); }
 EXPORT int fstat(int fd, struct stat *to) { PLAIN(int, KIND_STAT, -1, REAL(fstat)(fd, to)); }
 EXPORT int fstatat(int at, const char *restrict path, struct stat *restrict to, int flags) {
-    PLAIN(int, KIND_STAT, -1, REAL(fstatat)(at, path, to, flags));
+    NAMED(KIND_STAT, at, path, REAL(fstatat)(at, path, to, flags));
 }
 EXPORT int statx(int at, const char *restrict path, int flags, unsigned mask, struct statx *restrict to) {
-    PLAIN(int, KIND_STAT, -1, REAL(statx)(at, path, flags, mask, to));
+    NAMED(KIND_STAT, at, path, REAL(statx)(at, path, flags, mask, to));
 }
-EXPORT int access(const char *path, int mode) { PLAIN(int, KIND_STAT, -1, REAL(access)(path, mode)); }
+EXPORT int access(const char *path, int mode) { NAMED(KIND_STAT, AT_FDCWD, path, REAL(access)(path, mode)); }
 ALIAS(stat64, stat);
 ALIAS(lstat64, lstat);
 ALIAS(fstat64, fstat);
@@ -372,7 +404,10 @@ EXPORT DIR *opendir(const char *path) {
     struct call call;
     begin(&call, KIND_OPEN, -1);
     DIR *result = REAL(opendir)(path);
-    if (call.on) end_plain_slow(&call, KIND_OPEN, -1, result == NULL ? -1 : 0);
+    if (call.on) {
+        end_plain_slow(&call, KIND_OPEN, -1, result == NULL ? -1 : 0);
+        looked(KIND_OPEN, AT_FDCWD, path, result == NULL ? -1 : 0);
+    }
     return result;
 }
 EXPORT struct dirent *readdir(DIR *directory) {
@@ -384,13 +419,17 @@ EXPORT struct dirent *readdir(DIR *directory) {
 }
 ALIAS(readdir64, readdir);
 
-EXPORT int unlink(const char *path) { PLAIN(int, KIND_OTHER, -1, REAL(unlink)(path)); }
-EXPORT int unlinkat(int at, const char *path, int flags) { PLAIN(int, KIND_OTHER, -1, REAL(unlinkat)(at, path, flags)); }
-EXPORT int rename(const char *from, const char *to) { PLAIN(int, KIND_OTHER, -1, REAL(rename)(from, to)); }
+EXPORT int unlink(const char *path) { NAMED(KIND_OTHER, AT_FDCWD, path, REAL(unlink)(path)); }
+EXPORT int unlinkat(int at, const char *path, int flags) { NAMED(KIND_OTHER, at, path, REAL(unlinkat)(at, path, flags)); }
+EXPORT int rename(const char *from, const char *to) { NAMED(KIND_OTHER, AT_FDCWD, from, REAL(rename)(from, to)); }
 EXPORT int renameat2(int a, const char *from, int b, const char *to, unsigned flags) {
     PLAIN(int, KIND_OTHER, -1, REAL(renameat2)(a, from, b, to, flags));
 }
-EXPORT int mkdir(const char *path, mode_t mode) { PLAIN(int, KIND_OTHER, -1, REAL(mkdir)(path, mode)); }
+EXPORT int link(const char *from, const char *to) { NAMED(KIND_OTHER, AT_FDCWD, to, REAL(link)(from, to)); }
+EXPORT int symlink(const char *from, const char *to) { NAMED(KIND_OTHER, AT_FDCWD, to, REAL(symlink)(from, to)); }
+EXPORT int mkdirat(int at, const char *path, mode_t mode) { NAMED(KIND_OTHER, at, path, REAL(mkdirat)(at, path, mode)); }
+EXPORT int faccessat(int at, const char *path, int mode, int flags) { NAMED(KIND_STAT, at, path, REAL(faccessat)(at, path, mode, flags)); }
+EXPORT int mkdir(const char *path, mode_t mode) { NAMED(KIND_OTHER, AT_FDCWD, path, REAL(mkdir)(path, mode)); }
 EXPORT int truncate(const char *path, off_t size) { PLAIN(int, KIND_OTHER, -1, REAL(truncate)(path, size)); }
 EXPORT int ftruncate(int fd, off_t size) { PLAIN(int, KIND_OTHER, fd, REAL(ftruncate)(fd, size)); }
 EXPORT int fallocate(int fd, int mode, off_t at, off_t n) { PLAIN(int, KIND_OTHER, fd, REAL(fallocate)(fd, mode, at, n)); }

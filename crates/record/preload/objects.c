@@ -14,6 +14,8 @@
 #define SIOCINQ 0x541B
 #endif
 #define TCP_INFO_RECORDS 4
+/* Length of a struct sockaddr_storage. */
+#define ADDRESS_RECORDS 2
 /* Offset of `tcpi_bytes_received` and following fields, which older headers lack. */
 #define AT_RECEIVED 128
 #define AT_UNSENT 144
@@ -131,6 +133,22 @@ static int classify_socket(int fd, struct descriptor *d) {
     return d->class == CLASS_TCP;
 }
 
+/* Writes the name of the link to what a descriptor refers to. */
+void link_of(char *link, int fd) {
+    char digits[12], *to = append(link, "/proc/self/fd/");
+    int n = 0, number = fd;
+    do digits[n++] = (char)('0' + number % 10);
+    while ((number /= 10) != 0);
+    while (n > 0) *to++ = digits[--n];
+    *to = 0;
+}
+
+static int is_timer(int fd) {
+    char link[64], name[64] = {0};
+    link_of(link, fd);
+    return raw(SYS_readlinkat, AT_FDCWD, (long)link, (long)name, sizeof name - 1, 0, 0) > 0 && strcmp(name, "anon_inode:[timerfd]") == 0;
+}
+
 static void classify(int fd, struct descriptor *d) {
     struct stat status;
 #if defined(SYS_fstat)
@@ -154,22 +172,26 @@ static void classify(int fd, struct descriptor *d) {
         d->class = raw(SYS_ioctl, fd, 0x5401 /* TCGETS */, (long)terminal, 0, 0, 0) == 0 ? CLASS_TERMINAL : CLASS_FILE;
         break;
     }
+    /* A timer, an eventfd, an epoll set. */
+    case 0: if (is_timer(fd)) d->class = CLASS_TIMER; break;
     default: break;
     }
     used(fd);
 }
 
-/* Names a file by its path, a pipe or socket also by its inode. */
+static __thread const struct sockaddr *sent_to __attribute__((tls_model("initial-exec")));
+static __thread socklen_t sent_to_bytes __attribute__((tls_model("initial-exec")));
+
+void addressed(const struct sockaddr *to, socklen_t length) {
+    sent_to = length <= ADDRESS_RECORDS * sizeof(struct record) ? to : NULL;
+    sent_to_bytes = length;
+}
+
+/* Names a file by its path, a pipe or socket also by its inode, a datagram socket also by where it sends to. */
 static void name_link(int fd, struct descriptor *d) {
-    struct record records[1 + NAME_BYTES / sizeof(struct record)];
-    char link[64] = "/proc/self/fd/";
-    char path[NAME_BYTES], *to = link + 14;
-    char digits[12];
-    int n = 0, number = fd;
-    do digits[n++] = (char)('0' + number % 10);
-    while ((number /= 10) != 0);
-    while (n > 0) *to++ = digits[--n];
-    *to = 0;
+    struct record records[1 + NAME_BYTES / sizeof(struct record) + ADDRESS_RECORDS];
+    char link[64], path[NAME_BYTES];
+    link_of(link, fd);
     long length = raw(SYS_readlinkat, AT_FDCWD, (long)link, (long)path, sizeof path, 0, 0);
     if (length <= 0) return;
     if (d->way == 0) {
@@ -186,6 +208,12 @@ static void name_link(int fd, struct descriptor *d) {
     first.offset = failed ? ABSENT : status.st_ino;
     records[0] = first;
     uint32_t many = fill(records, path, (size_t)length);
+    if (d->class == CLASS_DATAGRAMS && sent_to != NULL) {
+        memset(&records[many], 0, ADDRESS_RECORDS * sizeof(struct record));
+        memcpy(&records[many], sent_to, sent_to_bytes);
+        records[0].count += ADDRESS_RECORDS;
+        many += ADDRESS_RECORDS;
+    }
     if (push(records, many)) atomic_store_explicit(&d->object, object, memory_order_release);
 }
 

@@ -176,6 +176,7 @@ void notice_fork(void) {
         atomic_store(&mapping, 0);
     }
     memset(&me, 0, sizeof me);
+    forked_looks();
     me.generation = *generation;
 }
 

@@ -31,6 +31,9 @@ enum record_type {
     RECORD_OBJECT = 3,   /* names an object; `count` records of text or addresses follow */
     RECORD_TCP = 4,      /* TCP state of a connection; `count` records follow: struct tcp_info */
     RECORD_LISTEN = 5,   /* the process listens on the port in `size` */
+    RECORD_LOOK = 6,     /* a call that found nothing, or then did: `size` is 0 or -errno. `count` records follow, with `offset` bytes of the
+                            name, or with both addresses (`context` 1) */
+    RECORD_STATUS = 7,   /* the process in `waker` was waited for: `size` is its status */
 };
 
 enum kind {

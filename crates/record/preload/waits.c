@@ -52,6 +52,7 @@ static uint32_t who_signalled(const void *what) {
 static void end_wait(struct call *call, uint32_t kind, uint32_t object, uint32_t waker, uint32_t context) {
     int saved = errno;
     end_call(call, kind, object, 0, ABSENT, waker, context);
+    if (context == CONTEXT_TIMER) paused(call);
     errno = saved;
 }
 
@@ -72,6 +73,10 @@ static void end_ready(struct call *call, int fd, int result, int endless) {
     uint32_t object = d == NULL ? 0 : atomic_load_explicit(&d->object, memory_order_relaxed);
     if (result == 0 && !endless) {
         end_call(call, KIND_WAIT_NETWORK, object != 0 ? object : me.fruitless, 0, ABSENT, 0, CONTEXT_TIMER);
+        paused(call);
+    } else if (d != NULL && d->class == CLASS_TIMER) {
+        end_call(call, KIND_WAIT_TIMER, 0, 0, ABSENT, 0, CONTEXT_TIMER);
+        paused(call);
     } else if (d != NULL && (d->class == CLASS_TCP || d->class == CLASS_DATAGRAMS)) {
         int is_tcp = d->class == CLASS_TCP && object != 0;
         end_call(call, KIND_WAIT_NETWORK, object, 0, ABSENT, 0, is_tcp ? CONTEXT_SOFTIRQ : 0);
@@ -188,6 +193,24 @@ EXPORT int epoll_pwait(int set, struct epoll_event *found, int n, int timeout, c
     EPOLL(timeout < 0, REAL(epoll_pwait)(set, found, n, timeout, mask));
 }
 
+/* The thread's call that was under way when `connect` returned: its error is asked for later. */
+static __thread struct {
+    int fd;
+    socklen_t length;
+    struct sockaddr_storage to;
+} calling __attribute__((tls_model("initial-exec")));
+
+EXPORT int getsockopt(int fd, int level, int name, void *restrict value, socklen_t *restrict length) {
+    int result = REAL(getsockopt)(fd, level, name, value, length);
+    if (unlikely(level == SOL_SOCKET && name == SO_ERROR && calling.length != 0 && calling.fd == fd) && enabled && result == 0) {
+        int error, saved = errno;
+        memcpy(&error, value, sizeof error);
+        if (error != 0) called(fd, (struct sockaddr *)&calling.to, calling.length, -1, error);
+        calling.length = 0;
+        errno = saved;
+    }
+    return result;
+}
 EXPORT int connect(int fd, const struct sockaddr *to, socklen_t length) {
     struct call call;
     begin(&call, KIND_CONNECT, -1);
@@ -204,6 +227,12 @@ EXPORT int connect(int fd, const struct sockaddr *to, socklen_t length) {
         uint32_t object = d == NULL ? 0 : atomic_load_explicit(&d->object, memory_order_relaxed);
         int tcp = d != NULL && d->class == CLASS_TCP;
         end_call(&call, tcp ? KIND_CONNECT : KIND_WAIT_LOCK, object, result < 0 ? -(int64_t)saved : 0, ABSENT, 0, 0);
+        called(fd, to, length, result, result < 0 ? saved : 0);
+        if (result < 0 && saved == EINPROGRESS && to != NULL && length <= sizeof calling.to) {
+            calling.fd = fd;
+            calling.length = length;
+            memcpy(&calling.to, to, length);
+        }
         errno = saved;
     }
     return result;
@@ -377,13 +406,35 @@ static uint32_t object_of(int fd) {
     end_wait(&call, KIND_WAIT_LOCK, object, 0, 0);                                                                   \
     errno = saved;                                                                                                   \
     return result
-EXPORT int flock(int fd, int operation) { FILE_LOCKED(fd, REAL(flock)(fd, operation)); }
-EXPORT int lockf(int fd, int operation, off_t n) { FILE_LOCKED(fd, REAL(lockf)(fd, operation, n)); }
+/* An attempt to take a lock without waiting. */
+#define LOCK_TRIED(fd, expression)                                                                                   \
+    int result = (expression);                                                                                       \
+    if (enabled) tried_lock(fd, result);                                                                             \
+    return result
+EXPORT int flock(int fd, int operation) {
+    if (operation & LOCK_NB) {
+        LOCK_TRIED(fd, REAL(flock)(fd, operation));
+    }
+    FILE_LOCKED(fd, REAL(flock)(fd, operation));
+}
+EXPORT int lockf(int fd, int operation, off_t n) {
+    if (operation == F_TLOCK) {
+        LOCK_TRIED(fd, REAL(lockf)(fd, operation, n));
+    }
+    FILE_LOCKED(fd, REAL(lockf)(fd, operation, n));
+}
 EXPORT int fcntl(int fd, int command, ...) {
     va_list more;
     va_start(more, command);
     void *argument = va_arg(more, void *);
     va_end(more);
+    if (unlikely(command == F_SETLK || command == F_OFD_SETLK) && enabled) {
+        int result = REAL(fcntl)(fd, command, argument);
+        /* (A release of a lock is no attempt to take it. The kernel has read the argument.) */
+        int told = result >= 0 || errno == EAGAIN || errno == EACCES;
+        if (told && ((struct flock *)argument)->l_type != F_UNLCK) tried_lock(fd, result);
+        return result;
+    }
     if (likely(command != F_SETLKW && command != F_OFD_SETLKW)) return REAL(fcntl)(fd, command, argument);
     FILE_LOCKED(fd, REAL(fcntl)(fd, command, argument));
 }
@@ -450,16 +501,21 @@ EXPORT long syscall(long number, ...) {
 
 /* ---- children ---- */
 
-#define CHILD(expression)                                                                                            \
+/* A shell's loop pauses by waiting for a child. */
+#define CHILD(status, expression)                                                                                    \
     struct call call;                                                                                                \
     begin(&call, KIND_WAIT_LOCK, -1);                                                                                \
     pid_t result = (expression);                                                                                     \
+    int error = errno;                                                                                               \
     end_wait(&call, KIND_WAIT_LOCK, 0, result > 0 ? (uint32_t)result : 0, CONTEXT_TASK);                             \
+    paused(&call);                                                                                                   \
+    if (result > 0 && (status) != NULL && (WIFEXITED(*(status)) || WIFSIGNALED(*(status)))) note_status(result, *(status)); \
+    errno = error;                                                                                                   \
     return result
-EXPORT pid_t wait(int *status) { CHILD(REAL(wait)(status)); }
-EXPORT pid_t waitpid(pid_t pid, int *status, int options) { CHILD(REAL(waitpid)(pid, status, options)); }
-EXPORT pid_t wait3(int *status, int options, struct rusage *usage) { CHILD(REAL(wait3)(status, options, usage)); }
-EXPORT pid_t wait4(pid_t pid, int *status, int options, struct rusage *usage) { CHILD(REAL(wait4)(pid, status, options, usage)); }
+EXPORT pid_t wait(int *status) { CHILD(status, REAL(wait)(status)); }
+EXPORT pid_t waitpid(pid_t pid, int *status, int options) { CHILD(status, REAL(waitpid)(pid, status, options)); }
+EXPORT pid_t wait3(int *status, int options, struct rusage *usage) { CHILD(status, REAL(wait3)(status, options, usage)); }
+EXPORT pid_t wait4(pid_t pid, int *status, int options, struct rusage *usage) { CHILD(status, REAL(wait4)(pid, status, options, usage)); }
 EXPORT int waitid(idtype_t type, id_t id, siginfo_t *info, int options) {
     LOCKED(type == P_PID ? (uint32_t)id : 0, REAL(waitid)(type, id, info, options));
 }

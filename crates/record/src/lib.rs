@@ -20,6 +20,7 @@ mod bpf;
 pub mod capture;
 mod command;
 mod counted;
+mod groups;
 #[cfg(feature = "bpf")]
 mod kernel;
 mod mounted;
@@ -33,6 +34,7 @@ mod quota;
 mod recorder;
 mod refusal;
 mod run;
+mod starting;
 mod switches;
 pub mod symbols;
 mod user;

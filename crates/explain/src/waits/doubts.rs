@@ -85,10 +85,36 @@ impl View<'_, '_, '_> {
             }
         }
         // For calls on names, the device may be known, but not the file.
-        let device = if span.device == NONE { self.device_of_helper(span) } else { span.device };
-        let object = if span.object == NONE { self.device_thing(device) } else { span.object };
+        let mut device = if span.device == NONE { self.device_of_helper(span) } else { span.device };
+        let named = self.tables.objects.get(span.object as usize).filter(|file| file.attribute("filesystem") != Some("overlay"));
+        if self.tables.wakers_inferred && named.is_none() && device == NONE {
+            device = self.device_at_work(activity, from)?;
+        }
+        let on_device = self.device_thing(device);
+        let object = if named.is_none() && on_device != NONE { on_device } else { span.object };
         self.charge_thread(rule, activity, what, object, from);
         Ok(())
+    }
+
+    /// The device that worked for most of the time from an instant until now, at what a call may have waited for; [`NONE`] if none did.
+    fn device_at_work(&mut self, activity: Activity, from: i64) -> Answer<u32> {
+        self.ensure(from)?;
+        let fits = |kind: SpanKind| match activity {
+            Activity::Read => kind == SpanKind::DiskRead,
+            Activity::Write | Activity::Sync => matches!(kind, SpanKind::DiskWrite | SpanKind::DiskFlush),
+            _ => true,
+        };
+        let devices: Vec<u32> = self.tables.device_objects.keys().copied().collect();
+        let mut best = (0, NONE);
+        for device in devices {
+            self.settle(device);
+            let lane = &self.feed.lanes[device as usize];
+            let within = lane.open.iter().chain(lane.ahead.iter().take_while(|span| span.end > from)).filter(|span| fits(span.kind));
+            let worked_ns: i64 = within.map(|span| (span.end.min(self.at) - span.start.max(from)).max(0)).sum();
+            best = best.max((worked_ns, device));
+        }
+        let most = best.0 > 0 && best.0 >= (self.at - from) / 2;
+        Ok(if most { best.1 } else { NONE })
     }
 
     /// The device that a kernel thread waited for which then ended a call's wait.

@@ -367,10 +367,10 @@ impl View<'_, '_, '_> {
         self.tables.objects.get(object as usize).is_some_and(|object| object.kind == ObjectKind::Lock && object.name.starts_with("flock "))
     }
 
-    /// Whether an object is a semaphore that programs share.
+    /// Whether an object is a lock of programs, not of threads: a semaphore, or what a program calls a lock.
     fn is_semaphore(&self, object: u32) -> bool {
-        let object = self.tables.objects.get(object as usize);
-        object.is_some_and(|object| object.kind == ObjectKind::Lock && object.name.starts_with("semaphore "))
+        let object = self.tables.objects.get(object as usize).filter(|object| object.kind == ObjectKind::Lock);
+        object.is_some_and(|object| ["semaphore ", "lock of "].iter().any(|start| object.name.starts_with(start)))
     }
 
     /// Whether a waker was not recorded at the time: its activity until now is unknown.

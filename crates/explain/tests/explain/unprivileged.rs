@@ -461,10 +461,16 @@ fn reads_beside(own_bytes: u64, busy_us: u64, disk_bytes: u64) -> Explanation {
 }
 
 #[test]
-fn a_disk_that_worked_for_others_or_hardly_at_all_is_not_simply_slow() {
+fn a_disk_that_rested_while_it_was_waited_for_is_not_simply_slow() {
     const MIB: u64 = 1 << 20;
-    is_limited_by(&reads_beside(20 * MIB, 80_000, 24 * MIB), "client.read");
-    for e in [reads_beside(20 * MIB, 80_000, 70 * MIB), reads_beside(20 * MIB, 5_000, 20 * MIB)] {
+    let works_for_others = |e: &Explanation| e.summary.remarks.iter().any(|remark| remark.contains("for other programs too"));
+    let alone = reads_beside(20 * MIB, 80_000, 24 * MIB);
+    is_limited_by(&alone, "client.read");
+    // One that worked all the time is what was waited for, whosever requests it worked on.
+    let shared = reads_beside(20 * MIB, 80_000, 70 * MIB);
+    is_limited_by(&shared, "client.read");
+    assert!(works_for_others(&shared) && !works_for_others(&alone), "{:?}", shared.summary.remarks);
+    for e in [reads_beside(20 * MIB, 30_000, 70 * MIB), reads_beside(20 * MIB, 5_000, 20 * MIB)] {
         is_unsure(&e);
         assert_charged(&e, "client.read", 90.0);
         assert!(
@@ -475,6 +481,40 @@ fn a_disk_that_worked_for_others_or_hardly_at_all_is_not_simply_slow() {
     }
     // Few bytes show nothing: names and programs are read too.
     is_limited_by(&reads_beside(MIB / 2, 80_000, 4 * MIB), "client.read");
+}
+
+/// A call on a name that waits while one of two disks works.
+fn waits_on_a_name(filesystem: Option<&str>) -> Explanation {
+    let (mut tale, client) = unprivileged(100_000, false);
+    let mounted = filesystem.map(|kind| tale.object(ObjectKind::File, "/data", &[("filesystem", kind)]));
+    let (busy, idle) = (tale.device("vda"), tale.device("vdb"));
+    let wait = tale.wait(client, K::FileOpen, 0, 90_000);
+    match mounted {
+        Some(object) => wait.on(object).end(),
+        None => wait.end(),
+    }
+    tale.span(busy, K::DiskRead, 0, 80_000).observed().bytes(1 << 20).end();
+    tale.span(idle, K::DiskRead, 0, 5_000).observed().bytes(1 << 20).end();
+    tale.explain()
+}
+
+#[test]
+fn a_call_on_a_name_of_a_known_file_system_waited_for_it_and_for_the_disk_that_worked() {
+    let (known, overlay, unknown) = (waits_on_a_name(Some("ext4")), waits_on_a_name(Some("overlay")), waits_on_a_name(None));
+    is_limited_by(&known, "client.metadata");
+    is_limited_by(&overlay, "client.metadata");
+    is_unsure(&unknown);
+    assert!(overlay.verdict.place.contains("vda") && unknown.verdict.place.contains("vda"), "{}", overlay.verdict.place);
+}
+
+#[test]
+fn a_semaphore_and_what_a_program_calls_a_lock_are_locks_whoever_has_them() {
+    for (name, cause) in [("semaphore 7", "client.lock"), ("lock of postgres", "client.lock"), ("futex", "unknown")] {
+        let (mut tale, client) = unprivileged(100_000, false);
+        let object = tale.object(ObjectKind::Lock, name, &[]);
+        tale.wait(client, K::WaitLock, 0, 90_000).on(object).end();
+        assert_charged(&tale.explain(), cause, 90.0);
+    }
 }
 
 #[test]
@@ -494,12 +534,12 @@ fn a_write_through_the_page_cache_waits_for_what_it_copies_from_while_disks_only
 
 #[test]
 fn a_disk_that_wrote_far_more_than_was_synced_worked_for_others() {
-    for (disk_bytes, shared) in [(8 << 20, false), (160 << 20, true)] {
+    for (disk_bytes, busy_until, shared) in [(8 << 20, 20_000, false), (160 << 20, 20_000, true), (160 << 20, 95_000, false)] {
         let (mut tale, client) = unprivileged(100_000, false);
         let (file, device) = (on_disk(&mut tale), tale.device("vda"));
         tale.span(client, K::FileWrite, 0, 1_000).ran(1_000).on(file).bytes(1 << 20).end();
         tale.wait(client, K::FileSync, 1_000, 95_000).on(file).end();
-        tale.span(device, K::DiskWrite, 1_000, 95_000).observed().bytes(disk_bytes).end();
+        tale.span(device, K::DiskWrite, 1_000, busy_until).observed().bytes(disk_bytes).end();
         let e = tale.explain();
         if shared { is_unsure(&e) } else { is_limited_by(&e, "client.sync") }
     }

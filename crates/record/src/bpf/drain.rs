@@ -1,7 +1,6 @@
 //! The kernel recorder's part of the reader thread: attaches to the processes to watch, translates records, reads
 //! /proc, and passes events on.
 
-use super::groups::{Groups, killed_of_machine};
 use super::load::{Programs, WHO};
 use super::looks::Looks;
 use super::peers::Peers;
@@ -12,6 +11,7 @@ use super::system::System;
 use super::task_locks::TaskLocks;
 use super::translate::facts::Facts;
 use super::translate::{Calls, Class, Translator};
+use crate::groups::{Groups, killed_of_machine};
 use crate::kernel::clock::now_ns;
 use crate::kernel::cost::{Counting, Spent};
 use crate::kernel::reader::{self, be_prompt};

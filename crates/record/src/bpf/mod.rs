@@ -13,11 +13,10 @@
 //! - [`drain`]: handles the ring's records;
 //! - [`peers`], [`unanswered`]: other processes to record; [`looks`]: when polling calls are recorded; [`task_locks`]: attaches to Go programs;
 //! - [`symbols`]: names of kernel functions;
-//! - [`system`], [`snapshot`], [`groups`]: information from /proc and /sys.
+//! - [`system`], [`snapshot`]: information from /proc and /sys.
 
 mod drain;
 mod file_counts;
-mod groups;
 mod load;
 mod looks;
 mod peers;

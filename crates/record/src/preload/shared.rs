@@ -14,7 +14,7 @@ const MAGIC: u64 = 0x3130_4745_5741_4854;
 const PAGE: usize = 4096;
 pub(super) const SLOTS: usize = 256;
 const RING_RECORDS: u64 = 4096;
-const RECORD_BYTES: usize = 64;
+pub(super) const RECORD_BYTES: usize = 64;
 const SLOT_BYTES: usize = PAGE + RING_RECORDS as usize * RECORD_BYTES;
 const FILE_BYTES: usize = PAGE + SLOTS * SLOT_BYTES;
 const RUNS: usize = 6;
@@ -113,7 +113,7 @@ impl Record {
     /// Returns how many following records belong to it.
     pub(crate) fn follows(&self) -> u64 {
         match self.kind_of_record() {
-            OBJECT | TCP => u64::from(self.count()),
+            OBJECT | TCP | LOOK => u64::from(self.count()),
             _ => 0,
         }
     }
@@ -124,6 +124,8 @@ pub(super) const RUN: u8 = 2;
 pub(super) const OBJECT: u8 = 3;
 pub(super) const TCP: u8 = 4;
 pub(super) const LISTEN: u8 = 5;
+pub(super) const LOOK: u8 = 6;
+pub(super) const STATUS: u8 = 7;
 
 /// Merged calls not yet passed on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,6 +1,6 @@
 //! Converts the library's records to rows of the trace.
 
-use super::shared::{LISTEN, OBJECT, OpenRun, RUN, Record, SPAN, TCP, known};
+use super::shared::{LISTEN, LOOK, OBJECT, OpenRun, RECORD_BYTES, RUN, Record, SPAN, STATUS, TCP, known};
 use super::sharing::Sharing;
 use crate::proc::calls::{Call, Calls};
 use crate::proc::diagnostics::plain;
@@ -9,6 +9,7 @@ use crate::proc::listeners::datagrams_to;
 use crate::proc::processes::started_at;
 use crate::proc::quotas::Quotas;
 use crate::proc::strangers::Tracks;
+use crate::starting::is_of_starting;
 use std::collections::HashMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::PoisonError;
@@ -151,7 +152,13 @@ impl Translator {
                 Some(object)
             }
             CLASS_DATAGRAMS => {
-                let peer = datagrams_to(std::process::id(), known(record.offset())?)?;
+                let inode = known(record.offset())?;
+                let named = usize::try_from(record.size()).ok()?.next_multiple_of(RECORD_BYTES);
+                let sent_to = bytes.get(named..).and_then(address);
+                if let Some(peer) = sent_to {
+                    self.objects.datagrams_to.insert(inode, peer);
+                }
+                let peer = sent_to.or_else(|| datagrams_to(std::process::id(), inode))?;
                 self.objects.other(ObjectKind::Socket, &format!("udp:{peer}"))
             }
             CLASS_TERMINAL => self.objects.other(ObjectKind::Terminal, &text()?),
@@ -189,6 +196,9 @@ impl Translator {
             SPAN | RUN => self.span(thread, record).map(|span| self.emit(thread, span, out)).is_some(),
             OBJECT => true,
             TCP => self.tcp(thread, record, more, out).is_some(),
+            // (A name may be of a kind that is not recorded.)
+            LOOK => self.look(thread, record, more, out).is_some() || i64::try_from(record.start_ns()).is_ok(),
+            STATUS => i32::try_from(record.size()).map(|status| self.calls.iter().for_each(|calls| calls.ended(record.waker(), status))).is_ok(),
             LISTEN => u16::try_from(record.size()).map(|port| self.objects.listening.insert(port)).is_ok(),
             _ => false,
         }
@@ -241,6 +251,33 @@ impl Translator {
             runqueue_ns: known(record.runqueue_ns()),
             ..self.fresh(thread.track, kind, start, record.duration_ns())?
         })
+    }
+
+    /// Emits a call that found nothing, or then did, as a span without a length.
+    fn look(&mut self, thread: ThreadContext<'_>, record: &Record, more: &[Record], out: &mut Vec<Event>) -> Option<()> {
+        const ADDRESSES: u8 = 1;
+        let (kind, at) = (span_kind(record.kind())?, time(record.start_ns())?);
+        let bytes: Vec<u8> = more.iter().flat_map(|record| record.0).collect();
+        let name = || -> Option<String> {
+            let length = usize::try_from(record.offset()).ok()?;
+            Some(String::from_utf8_lossy(bytes.get(..length)?).into_owned())
+        };
+        let object = match kind {
+            SpanKind::NetConnect if record.context() == ADDRESSES => {
+                self.objects.connection(address(&bytes)?, address(bytes.get(ADDRESS_BYTES..)?)?, Some(false))
+            }
+            SpanKind::NetConnect => self.objects.other(ObjectKind::Socket, &format!("unix:{}", name()?)),
+            SpanKind::WaitLock => thread.objects.get(&record.object()).copied().and_then(|file| self.objects.lock_on(file)),
+            _ => {
+                let path = name().filter(|path| !is_of_starting(path))?;
+                self.objects.file(&path, None, Opened::Unknown, false)
+            }
+        };
+        let object = Some(object?);
+        let (result, cpu_ns) = (Some(record.size().min(0)), Some(0));
+        let span = self.fresh(thread.track, kind, at, 0)?;
+        out.push(Event::Span(Span { object, result, cpu_ns, ..span }));
+        Some(())
     }
 
     /// Returns the track of a thread that only /proc shows: a child that was waited for.
@@ -390,6 +427,26 @@ mod tests {
         assert_eq!((span.kind, span.count, span.result, span.size_bytes), (SpanKind::NetReceive, 7, Some(-11), None));
     }
 
+    #[test]
+    fn a_look_is_a_moment_with_its_name_and_error_unless_every_program_looks_there() {
+        let (mut translator, mut out) = (translator(), Vec::new());
+        let track = translator.track(None, 10, 10, "program", &mut out).expect("on");
+        let (objects, absent) = (HashMap::new(), u64::MAX);
+        let mut look = |path: &str, kind: u8, error: i64| {
+            let mut more = Record([0; 64]);
+            more.0[..path.len()].copy_from_slice(path.as_bytes());
+            let first = record([LOOK, kind, 0, 0], [1, 0, 0], [5_000, 0, path.len() as u64, error as u64, absent, absent]);
+            out.clear();
+            assert!(translator.record(ThreadContext { pid: 10, track, objects: &objects }, &first, &[more], &mut out));
+            out.iter().find_map(|event| if let Event::Span(span) = event { Some(*span) } else { None })
+        };
+        let span = look("/run/job.lock", 1, -17).expect("recorded");
+        assert_eq!((span.kind, span.duration_ns, span.result), (SpanKind::FileOpen, 0, Some(-17)));
+        assert!(span.object.is_some());
+        assert_eq!(look("/run/late.socket", 9, -2).map(|span| span.kind), Some(SpanKind::NetConnect));
+        assert_eq!(look("/etc/ld.so.preload", 5, -2), None);
+    }
+
     proptest! {
         #[test]
         fn nonsense_in_a_ring_is_refused_or_harmless(bytes in prop::collection::vec(any::<[u8; 32]>(), 2..16), small in any::<[u8; 4]>()) {
@@ -403,7 +460,7 @@ mod tests {
                 Record(whole)
             }).collect();
             // Known types and kinds, so that more than the first check is reached.
-            records[0].0[0] = small[0] % 7;
+            records[0].0[0] = small[0] % 9;
             records[0].0[1] = small[1] % 20;
             let (first, more) = records.split_at(1);
             translator.object(track, &first[0], more);

@@ -2,7 +2,7 @@
 
 use super::diagnostics::{Diagnostics, LISTEN, Socket};
 use super::files::{FdInfo, Objects, Target};
-use super::listeners::datagrams_to;
+use super::listeners::{datagrams_at, datagrams_to};
 use super::namespaces::Namespaces;
 use super::tasks::{Doing, TaskFiles};
 use super::waits::{self, Call, Ender, Reason};
@@ -10,6 +10,7 @@ use super::wakers::Ends;
 use super::{locks, memory, named};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
+use std::net::SocketAddr;
 use thalweg_trace::{ObjectId, ObjectKind, SpanKind, WakerContext};
 
 /// Maximum descriptors of one call that are examined.
@@ -45,12 +46,13 @@ pub(super) struct WaitTargets {
     pub namespaces: Namespaces,
     /// The other end of connected Unix sockets, by inode.
     unix: BTreeMap<u64, u64>,
-    /// The peers of datagram sockets, by inode.
-    datagrams: BTreeMap<u64, String>,
+    /// The peers of datagram sockets, by inode, and the inodes of the sockets there.
+    datagrams: BTreeMap<u64, (SocketAddr, Option<u64>)>,
     /// Inodes of sockets of unknown kinds.
     strange: BTreeSet<u64>,
     /// Whether a page can be read from anything but a file.
     swaps: bool,
+    mapped: memory::MappedFiles,
     /// Minimum duration of the last sampled sleep.
     pub slept_ns: Option<u64>,
 }
@@ -60,9 +62,9 @@ impl WaitTargets {
     pub(super) fn new(objects: Objects) -> WaitTargets {
         let diagnostics = Diagnostics::open().ok();
         let (sockets, unix, datagrams, strange) = Default::default();
-        let (listening, namespaces) = Default::default();
+        let (listening, namespaces, mapped) = Default::default();
         let swaps = memory::has_swap();
-        WaitTargets { objects, sockets, listening, diagnostics, namespaces, unix, datagrams, strange, swaps, slept_ns: None }
+        WaitTargets { objects, sockets, listening, diagnostics, namespaces, unix, datagrams, strange, swaps, mapped, slept_ns: None }
     }
 
     /// Reads the state of TCP connections from the kernel.
@@ -91,14 +93,15 @@ impl WaitTargets {
         self.unix.get(&inode).copied()
     }
 
-    /// Returns a datagram socket's peer as `ADDRESS:PORT`; `None` if the socket is of another kind.
-    fn datagrams_to(&mut self, pid: u32, inode: u64) -> Option<String> {
+    /// Returns a datagram socket's peer, and the socket there if it is on this machine; `None` if the socket is of another kind.
+    fn datagrams_to(&mut self, pid: u32, inode: u64) -> Option<(SocketAddr, Option<u64>)> {
         if let Some(known) = self.datagrams.get(&inode) {
-            return Some(known.clone());
+            return Some(*known);
         }
-        let peer = datagrams_to(pid, inode)?.to_string();
-        self.datagrams.insert(inode, peer.clone());
-        Some(peer)
+        let peer = self.objects.datagrams_to.get(&inode).copied().or_else(|| datagrams_to(pid, inode))?;
+        let there = datagrams_at(pid, peer).filter(|there| *there != inode);
+        self.datagrams.insert(inode, (peer, there));
+        Some((peer, there))
     }
 
     /// Forgets cached lookups: a reused inode number may be another socket's.
@@ -121,8 +124,8 @@ impl WaitTargets {
         }
         match target {
             Target::Socket(inode) if self.other_side(inode).is_none() => {
-                let Some(peer) = self.datagrams_to(pid, inode) else { return Some(Target::Socket(inode)) };
-                self.objects.other(ObjectKind::Socket, &format!("udp:{peer}")).map(Target::Datagrams)
+                let Some((peer, there)) = self.datagrams_to(pid, inode) else { return Some(Target::Socket(inode)) };
+                self.objects.other(ObjectKind::Socket, &format!("udp:{peer}")).map(|object| Target::Datagrams(object, there))
             }
             target => Some(target),
         }
@@ -148,7 +151,9 @@ impl WaitTargets {
             // Outside any call and uninterruptible: a fault on a page that must be read.
             (Some(Doing::Other), 'D') => match self.mapped_file(waiter.pid) {
                 Some(object) => Some(Reason { object: Some(object), ..Reason::of(SpanKind::FileRead) }),
-                None if waiter.faulted => Some(self.fault(waiter.pid)),
+                None if waiter.faulted || files.sleeps_in().is_some_and(|function| memory::is_page_wait(&function)) => {
+                    Some(self.fault(waiter.pid))
+                }
                 None => Some(Reason::of(SpanKind::WaitOther)),
             },
             _ => Some(Reason::of(SpanKind::WaitOther)),
@@ -164,7 +169,7 @@ impl WaitTargets {
     }
 
     fn mapped_file(&mut self, pid: u32) -> Option<ObjectId> {
-        memory::mapped_file(pid, &mut self.objects)
+        self.mapped.read_by(pid, &mut self.objects)
     }
 
     fn in_call(&mut self, waiter: &Waiter<'_>, files: &TaskFiles, number: i64, arguments: &[u64; 6]) -> Reason {
@@ -220,9 +225,8 @@ impl WaitTargets {
         }
         let writes = call == Call::Write;
         let (object, ender) = match target {
-            Some(Target::File(object) | Target::Connection(object) | Target::Datagrams(object) | Target::Terminal(object)) => {
-                (Some(object), Ender::Unknown)
-            }
+            Some(Target::File(object) | Target::Connection(object) | Target::Terminal(object)) => (Some(object), Ender::Unknown),
+            Some(Target::Datagrams(object, there)) => (Some(object), there.map_or(Ender::Unknown, Ender::Socket)),
             Some(Target::Pipe(inode)) => (self.objects.other(ObjectKind::Pipe, &format!("pipe:[{inode}]")), Ender::Pipe { inode, writes }),
             Some(Target::Socket(inode)) => {
                 let ender = self.other_side(inode).map_or(Ender::Unknown, Ender::Socket);
@@ -298,6 +302,12 @@ impl WaitTargets {
         let Some(fds) = memory::waited_for(pid, number, arguments) else { return Reason::of(SpanKind::WaitNetwork) };
         if fds.is_empty() {
             return asleep();
+        }
+        if fds.iter().take(MOST_WAITED_FOR).any(|fd| named::is_signals(pid, *fd))
+            && let Some(program) = named::waits_by_its_title(pid)
+        {
+            let object = self.objects.other(ObjectKind::Lock, &format!("lock of {program}"));
+            return Reason { object, ..Reason::of(SpanKind::WaitLock) };
         }
         let targets: Vec<Target> = fds.into_iter().take(MOST_WAITED_FOR).filter_map(|fd| self.target(pid, fd)).collect();
         let foreign: Vec<Target> = targets.iter().copied().filter(|target| !self.is_own(waiter, *target)).collect();

@@ -21,6 +21,8 @@ struct State {
     calls: BTreeMap<TrackId, VecDeque<Call>>,
     /// Since when threads have been in a call.
     in_call: BTreeMap<TrackId, Time>,
+    /// How processes ended that somebody waited for, as the kernel tells it.
+    statuses: BTreeMap<u32, i32>,
     /// Until when the calls of all other threads are complete.
     drained: Option<Time>,
     /// Somebody records calls.
@@ -54,6 +56,18 @@ impl Calls {
     /// Adds a call that has ended.
     pub(crate) fn add(&self, call: Call) {
         self.state().calls.entry(call.span.track).or_default().push_back(call);
+    }
+
+    /// Notes how a process ended.
+    pub(crate) fn ended(&self, pid: u32, status: i32) {
+        self.state().statuses.insert(pid, status);
+    }
+
+    /// Takes the exit status of a process that has ended, in a shell's form, if somebody waited for it.
+    pub(crate) fn status(&self, pid: u32) -> Option<i64> {
+        let code = self.state().statuses.remove(&pid)?;
+        let (status, signal) = (code >> 8 & 0xff, code & 0x7f);
+        Some(i64::from(if signal == 0 { status } else { 128 + signal }))
     }
 
     /// Notes since when a thread has been in a call, if it is in one.
@@ -95,6 +109,14 @@ impl Calls {
 mod tests {
     use super::*;
     use thalweg_trace::{SpanId, SpanKind};
+
+    #[test]
+    fn a_status_is_told_once_as_a_shell_tells_it() {
+        let calls = Calls::expected();
+        calls.ended(7, 3 << 8);
+        calls.ended(8, libc::SIGKILL);
+        assert_eq!((calls.status(7), calls.status(7), calls.status(8)), (Some(3), None, Some(128 + 9)));
+    }
 
     #[test]
     fn a_threads_calls_are_known_up_to_the_one_it_is_in() {

@@ -11,6 +11,9 @@ use std::path::Path;
 use thalweg_base::proc::mounts;
 use thalweg_trace::{Event, HostId, Object, ObjectId, ObjectKind, Time, TraceHandle};
 
+/// Where the kernel asks the programs that serve FUSE mounts.
+pub(super) const FUSE_DEVICE: &str = "/dev/fuse";
+
 /// Mounts are read again if that was as long ago.
 const MOUNTS_NS: u64 = 1_000_000_000;
 
@@ -23,8 +26,8 @@ pub(crate) enum Target {
     Connection(ObjectId),
     /// A directory: its position is a number of the file system's, not a byte count.
     Directory,
-    /// A datagram socket.
-    Datagrams(ObjectId),
+    /// A datagram socket, and the inode of the one at the other end, if that is on this machine.
+    Datagrams(ObjectId, Option<u64>),
     /// Any other socket, with its inode.
     Socket(u64),
     /// A pipe or a FIFO, with its inode.
@@ -148,6 +151,8 @@ pub(crate) struct Objects {
     locks: HashMap<ObjectId, Option<ObjectId>>,
     /// Files on FUSE mounts, and the minor number of their device.
     served: HashMap<ObjectId, u32>,
+    /// Where unconnected datagram sockets sent to, by inode.
+    pub datagrams_to: HashMap<u64, SocketAddr>,
     /// Local ports seen listening.
     pub listening: BTreeSet<u16>,
     /// Addresses that were connected to, since somebody last took them.
@@ -170,6 +175,7 @@ impl Objects {
             mounted: None,
             locks: HashMap::new(),
             served: HashMap::new(),
+            datagrams_to: HashMap::new(),
             listening,
             called,
             callees,
@@ -304,6 +310,11 @@ impl Objects {
     /// Returns the address that a connection was made to, if this is the client's end.
     pub(super) fn callee(&self, connection: ObjectId) -> Option<SocketAddr> {
         self.callees.get(&connection).copied()
+    }
+
+    /// Whether an object is the device at which the kernel asks file systems in user space.
+    pub(super) fn is_fuse_device(&self, object: ObjectId) -> bool {
+        self.files.get(FUSE_DEVICE).is_some_and(|(device, ..)| *device == object)
     }
 
     /// Returns the minor number of the device of a file on a FUSE mount.

@@ -1,20 +1,21 @@
 //! Which process serves a FUSE mount: the one with the mount's connection open, if this user may see it.
 
+use super::files::FUSE_DEVICE;
 use super::processes;
 use std::collections::BTreeMap;
 use std::fs;
-
-const DEVICE: &str = "/dev/fuse";
+use std::os::unix::ffi::OsStrExt;
+use thalweg_base::proc::mounts;
 
 /// Returns the processes that serve FUSE mounts, by the minor number of the mount's device; only those whose descriptors
 /// may be read. Kernels before 6.16 do not tell which connection a descriptor is of: then a process is returned only if
-/// it is the only one, for every mount asked for.
+/// it is the only one, for every mount asked for, or the only one whose command line names the mount.
 pub(super) fn servers(minors: &[u32]) -> BTreeMap<u32, u32> {
     let mut found = BTreeMap::new();
     let mut untold = Vec::new();
     for pid in processes::numbers_in("/proc") {
         for fd in processes::numbers_in(&format!("/proc/{pid}/fd")) {
-            if !fs::read_link(format!("/proc/{pid}/fd/{fd}")).is_ok_and(|link| link.as_os_str() == DEVICE) {
+            if !fs::read_link(format!("/proc/{pid}/fd/{fd}")).is_ok_and(|link| link.as_os_str() == FUSE_DEVICE) {
                 continue;
             }
             match fs::read_to_string(format!("/proc/{pid}/fdinfo/{fd}")).ok().as_deref().and_then(connection) {
@@ -25,10 +26,29 @@ pub(super) fn servers(minors: &[u32]) -> BTreeMap<u32, u32> {
         }
     }
     untold.dedup();
-    if let ([pid], true) = (untold.as_slice(), found.is_empty()) {
-        return minors.iter().map(|minor| (*minor, *pid)).collect();
+    if found.is_empty() {
+        // One that serves them all; or the only one that was told where to mount.
+        match untold.as_slice() {
+            [pid] => return minors.iter().map(|minor| (*minor, *pid)).collect(),
+            several => return by_mount_point(several, minors),
+        }
     }
     found.retain(|minor, _| minors.contains(minor));
+    found
+}
+
+/// Returns the only process of these whose command line names where each file system is mounted.
+fn by_mount_point(pids: &[u32], minors: &[u32]) -> BTreeMap<u32, u32> {
+    let mounts = mounts::here().unwrap_or_default();
+    let words = |pid: u32| fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+    let names = |pid: u32, point: &[u8]| words(pid).split(|byte| *byte == 0).any(|word| word == point);
+    let mut found = BTreeMap::new();
+    for mount in mounts.iter().filter(|mount| mount.kind.starts_with("fuse") && minors.contains(&mount.device.1)) {
+        let mut named = pids.iter().filter(|pid| names(**pid, mount.point.as_os_str().as_bytes()));
+        if let (Some(pid), None) = (named.next(), named.next()) {
+            found.insert(mount.device.1, *pid);
+        }
+    }
     found
 }
 

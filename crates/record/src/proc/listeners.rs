@@ -292,6 +292,21 @@ pub(crate) fn datagrams_to(pid: u32, inode: u64) -> Option<SocketAddr> {
     ["udp", "udp6"].into_iter().find_map(|file| text(file).lines().skip(1).find_map(|line| peer_of(line, inode)))
 }
 
+/// Returns the datagram socket that is bound to an address of this machine, in the network namespace of `pid`.
+pub(crate) fn datagrams_at(pid: u32, at: SocketAddr) -> Option<u64> {
+    let text = |file: &str| fs::read_to_string(format!("/proc/{pid}/net/{file}")).unwrap_or_default();
+    ["udp", "udp6"].into_iter().find_map(|file| text(file).lines().skip(1).find_map(|line| bound_to(line, at)))
+}
+
+/// Returns the socket in a line of /proc/net/udp or udp6, if it is bound to this address.
+fn bound_to(line: &str, at: SocketAddr) -> Option<u64> {
+    let fields: Vec<&str> = line.split_ascii_whitespace().collect();
+    let own = address(fields.get(1)?)?;
+    // (Whether another address is this machine's is not known.)
+    let is_there = own.ip().to_canonical() == at.ip().to_canonical() || own.ip().is_unspecified() && at.ip().to_canonical().is_loopback();
+    (own.port() == at.port() && is_there && !at.ip().is_unspecified()).then(|| fields.get(9)?.parse().ok()).flatten()
+}
+
 /// Parses an address as the kernel prints it: four-byte words in the CPU's byte order.
 pub(super) fn address(text: &str) -> Option<SocketAddr> {
     let (address, port) = text.split_once(':')?;
@@ -324,6 +339,19 @@ mod tests {
         assert!(listeners.at(&format!("127.0.0.2:{port}"), &ours).is_empty());
         assert!(listeners.at(&format!("127.0.0.1:{port}"), Path::new("net:[1]")).is_empty());
         assert!(listeners.at("nonsense", &ours).is_empty());
+    }
+
+    #[test]
+    fn the_socket_at_a_datagrams_address_is_found_on_this_machine_only() {
+        let socket = std::net::UdpSocket::bind("127.0.0.1:0").expect("bound");
+        let at = socket.local_addr().expect("an address");
+        let own = std::process::id();
+        assert!(datagrams_at(own, at).is_some());
+        assert_eq!(datagrams_at(own, SocketAddr::new("192.0.2.7".parse().expect("one"), at.port())), None);
+        assert_eq!(datagrams_at(own, SocketAddr::new("0.0.0.0".parse().expect("one"), at.port())), None);
+        let any = "  7: 00000000:0035 00000000:0000 07 00000000:00000000 00:00000000 00000000     0        0 4711 2 0 0";
+        assert_eq!(bound_to(any, "127.0.0.1:53".parse().expect("one")), Some(4711));
+        assert_eq!(bound_to(any, "10.0.0.7:53".parse().expect("one")), None, "perhaps another machine's");
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 use super::files::{Objects, Opened};
 use crate::preload::directory::is_ring;
+use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::os::unix::fs::FileExt;
 use std::path::Path;
@@ -114,21 +115,86 @@ fn in_set(pid: u32, set: u64) -> Option<Vec<u32>> {
     Some(text.lines().filter_map(|line| line.strip_prefix("tfd:")?.split_ascii_whitespace().next()?.parse().ok()).collect())
 }
 
-/// Returns the file whose pages a process reads by touching them, if there is only one candidate: mapped, not code,
-/// at least a megabyte, and not the library's ring.
-pub(super) fn mapped_file(pid: u32, objects: &mut Objects) -> Option<ObjectId> {
+/// Whether a thread sleeps in this kernel function until a page has been read.
+pub(super) fn is_page_wait(function: &str) -> bool {
+    ["folio_wait", "__folio_lock", "folio_lock", "wait_on_page", "__lock_page", "filemap_"].iter().any(|start| function.starts_with(start))
+}
+
+/// Files mapped by processes, and how much of each was in memory when that was last read.
+#[derive(Debug, Default)]
+pub(super) struct MappedFiles(BTreeMap<u32, Resident>);
+
+#[derive(Debug)]
+struct Resident {
+    read_at: Time,
+    bytes: BTreeMap<String, u64>,
+    growing: Option<String>,
+}
+
+/// What of a mapping is in memory is read again if that was as long ago: a process with many mappings makes it expensive.
+const RESIDENT_NS: u64 = 20_000_000;
+/// Bound: processes remembered.
+const MOST_PROCESSES: usize = 256;
+
+impl MappedFiles {
+    /// Returns the file whose pages a process reads by touching them: mapped, not code, and at least a megabyte. Of several, the one of
+    /// which most has come into memory lately; `None` if none has.
+    pub(super) fn read_by(&mut self, pid: u32, objects: &mut Objects) -> Option<ObjectId> {
+        let candidates = candidates(pid)?;
+        let path = match candidates.as_slice() {
+            [] => return None,
+            [path] => path.clone(),
+            several => self.growing(pid, several)?,
+        };
+        objects.file(&path, None, Opened::Read, false)
+    }
+
+    fn growing(&mut self, pid: u32, candidates: &[String]) -> Option<String> {
+        let now = Time::now();
+        if let Some(known) = self.0.get(&pid).filter(|known| now.since(known.read_at) < RESIDENT_NS) {
+            return known.growing.clone();
+        }
+        let text = fs::read_to_string(format!("/proc/{pid}/smaps")).ok()?;
+        let bytes = resident(&text, candidates);
+        let before = self.0.get(&pid);
+        let grown = |(path, now): (&String, &u64)| Some((now.saturating_sub(*before?.bytes.get(path)?), path.clone()));
+        let most = bytes.iter().filter_map(grown).filter(|(grown, _)| *grown > 0).max();
+        let growing = most.map(|(_, path)| path).or_else(|| before?.growing.clone());
+        if self.0.len() >= MOST_PROCESSES {
+            self.0.clear();
+        }
+        self.0.insert(pid, Resident { read_at: now, bytes, growing: growing.clone() });
+        growing
+    }
+}
+
+fn candidates(pid: u32) -> Option<Vec<String>> {
     const LEAST_BYTES: u64 = 1 << 20;
     let maps = maps::of(pid).ok()?;
     let all: Vec<_> = maps.iter().filter(|mapping| mapping.path.has_root()).collect();
     let is_ours = |path: &Path| path.file_name().and_then(|name| name.to_str()).is_some_and(is_ring);
     let has_code = |path: &Path| all.iter().any(|other| other.is_executable && other.path == path);
     let large = |mapping: &&Mapping<'_>| mapping.end - mapping.start >= LEAST_BYTES && !has_code(mapping.path) && !is_ours(mapping.path);
-    let mut paths: Vec<&Path> = all.iter().filter(large).map(|mapping| mapping.path).collect();
+    let mut paths: Vec<String> = all.iter().filter(large).map(|mapping| mapping.path.to_string_lossy().into_owned()).collect();
+    paths.sort_unstable();
     paths.dedup();
-    match paths.as_slice() {
-        [path] => objects.file(&path.to_string_lossy(), None, Opened::Read, false),
-        _ => None,
+    Some(paths)
+}
+
+/// Sums the bytes in memory of these files' mappings, from `smaps`.
+fn resident(text: &str, candidates: &[String]) -> BTreeMap<String, u64> {
+    let mut sums: BTreeMap<String, u64> = candidates.iter().map(|path| (path.clone(), 0)).collect();
+    let mut present: Option<&str> = None;
+    for line in text.lines() {
+        if let Some(kib) = line.strip_prefix("Rss:").and_then(|rest| rest.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()) {
+            if let Some(sum) = present.and_then(|path| sums.get_mut(path)) {
+                *sum += kib * 1024;
+            }
+        } else if line.as_bytes().first().is_some_and(|byte| byte.is_ascii_digit() || (b'a'..=b'f').contains(byte)) {
+            present = line.find('/').map(|at| &line[at..]);
+        }
     }
+    sums
 }
 
 #[cfg(test)]
@@ -160,6 +226,14 @@ mod tests {
         let left = asked(libc::CLOCK_MONOTONIC, libc::TIMER_ABSTIME, &until).expect("it goes on");
         assert!(left > 0 && left <= 3_000_000_000, "{left}");
         assert_eq!(asked(libc::CLOCK_REALTIME, libc::TIMER_ABSTIME, &until), None);
+    }
+
+    #[test]
+    fn what_of_a_mapped_file_is_in_memory_is_summed() {
+        let text = "7f00-7f10 r--p 00000000 fe:00 42   /data/big\nSize: 64 kB\nRss:   12 kB\n7f10-7f20 r--s 0 fe:00 42 /data/big\nRss: 4 kB\n\
+                    7f20-7f30 rw-p 0 00:00 0\nRss: 100 kB\n7f30-7f40 r--p 0 fe:00 43   /usr/other\nRss: 8 kB\n";
+        let sums = resident(text, &["/data/big".to_owned()]);
+        assert_eq!(sums, BTreeMap::from([("/data/big".to_owned(), 16 << 10)]));
     }
 
     #[test]

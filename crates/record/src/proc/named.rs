@@ -1,5 +1,5 @@
-//! Calls on names: what file system a blocked one is on, and whether it opens a FIFO. The path is read from the caller's memory, and
-//! never looked up: a file system that does not answer its program would not answer the recorder either.
+//! Names that say what a wait is for: the path in a blocked call, and what a program says of itself. A path is read from the caller's
+//! memory, and never looked up: a file system that does not answer its program would not answer the recorder either.
 
 use super::memory;
 use std::fs;
@@ -43,6 +43,22 @@ pub(super) fn is_fifo_open(function: &str) -> bool {
     function.starts_with("wait_for_partner") || function.starts_with("fifo_open")
 }
 
+/// Whether a descriptor delivers signals.
+pub(super) fn is_signals(pid: u32, fd: u32) -> bool {
+    fs::read_link(format!("/proc/{pid}/fd/{fd}")).is_ok_and(|link| link.as_os_str() == "anon_inode:[signalfd]")
+}
+
+/// Returns the name of a program whose process says in its title that it waits for a lock, as PostgreSQL's do.
+pub(super) fn waits_by_its_title(pid: u32) -> Option<String> {
+    let title = fs::read(format!("/proc/{pid}/cmdline")).ok()?;
+    waits_by_title(&String::from_utf8_lossy(&title))
+}
+
+fn waits_by_title(title: &str) -> Option<String> {
+    let (program, rest) = title.trim_end_matches(['\0', ' ']).split_once(": ")?;
+    (rest.ends_with(" waiting") && !program.contains(['\0', '/', ' '])).then(|| program.to_owned())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -57,5 +73,13 @@ mod tests {
         assert_eq!(asked(libc::SYS_newfstatat, [here, relative.as_ptr() as u64, 0, 0, 0, 0]), Some(from.join("file")));
         assert_eq!(asked(libc::SYS_read, [here, absolute.as_ptr() as u64, 0, 0, 0, 0]), None);
         assert_eq!(asked(libc::SYS_openat, [here, 8, 0, 0, 0, 0]), None, "not readable");
+    }
+
+    #[test]
+    fn only_a_title_says_that_its_program_waits() {
+        let title = "postgres: me base 127.0.0.1(40000) UPDATE waiting\0\0\0";
+        assert_eq!(waits_by_title(title).as_deref(), Some("postgres"));
+        assert_eq!(waits_by_title("postgres: me base 127.0.0.1(40000) UPDATE\0"), None);
+        assert_eq!(waits_by_title("echo\0note: it is waiting\0"), None);
     }
 }

@@ -135,7 +135,7 @@ pub(super) fn kind(call: Call, target: Option<&Target>) -> SpanKind {
         (Call::Read, Some(Target::Connection(_))) => SpanKind::NetReceive,
         (Call::Write, Some(Target::Connection(_))) => SpanKind::NetSend,
         (_, Some(Target::Timer)) => SpanKind::WaitTimer,
-        (_, Some(Target::Datagrams(_))) => SpanKind::WaitNetwork,
+        (_, Some(Target::Datagrams(..))) => SpanKind::WaitNetwork,
         (_, Some(Target::Socket(_) | Target::Pipe(_) | Target::Terminal(_) | Target::Other | Target::File(_))) => SpanKind::WaitLock,
         (_, None) => SpanKind::WaitOther,
         (Call::Read | Call::Write, Some(Target::Directory)) => SpanKind::FileRead,

@@ -7,10 +7,11 @@ use crate::assemble::notes;
 use crate::cause::{Cause, End};
 use crate::document::Status;
 use crate::facts::ceiling;
+use crate::facts::doubted::{ForOthers, for_others};
 use crate::facts::names::{far_end, program};
 use crate::limits::summary as limits;
 use crate::observe::spins::Spins;
-use thalweg_base::numbers::{count, whole_percent};
+use thalweg_base::numbers::{count, size, whole_percent};
 
 /// The remarks on a run. `standing` says how certain the verdict is.
 pub(super) fn remarks(of: &Of<'_>, groups: &[Group<'_>], standing: Option<String>) -> Vec<String> {
@@ -30,6 +31,7 @@ pub(super) fn remarks(of: &Of<'_>, groups: &[Group<'_>], standing: Option<String
     // (What would settle an unsure answer says it there.)
     remarks.extend(server(of).filter(|_| of.verdict.settle.is_empty()));
     remarks.extend(held_above(of, groups));
+    remarks.extend(works_for_others(of, groups));
     remarks.extend(asks(of));
     remarks.extend(standing);
     remarks
@@ -79,15 +81,33 @@ fn function_in(function: &str, module: &str) -> String {
     }
 }
 
-/// The remark on a device that was waited for but hardly busy: something above it delayed the requests, and no known limit explains it.
-fn held_above(of: &Of<'_>, groups: &[Group<'_>]) -> Option<String> {
+/// The device that the largest wait for a device is for, with the share of the run that it was busy.
+fn waited_for<'g, 'a>(of: &Of<'_>, groups: &'g [Group<'a>]) -> Option<(&'g Group<'a>, String, f64)> {
     use Cause as C;
     let at_device =
         |g: &&Group<'_>| matches!(g.cause, C::ClientRead | C::ServerRead | C::ClientWrite | C::ServerWrite | C::ClientSync | C::ServerSync);
     let largest = groups.iter().find(at_device).filter(|g| g.share >= limits::HELD_SHARE)?;
+    let (name, part) = busy(of, largest.device()?)?;
+    Some((largest, name.to_owned(), part))
+}
+
+/// The remark on a device that worked for other programs too, where the recording does not say whose a request was.
+fn works_for_others(of: &Of<'_>, groups: &[Group<'_>]) -> Option<String> {
+    let (largest, name, _) = waited_for(of, groups).filter(|_| of.parts.tables.wakers_inferred)?;
+    let syncs = matches!(largest.cause, Cause::ClientSync | Cause::ServerSync);
+    let ForOthers { all, own } = for_others(of.parts.tables, of.parts.seen, &name, syncs)?;
+    let did = if syncs { "wrote" } else { "read" };
+    Some(format!("{name} worked for other programs too: it {did} {}, this run's files {}", size(all), size(own)))
+}
+
+/// The remark on a device that was waited for but hardly busy: something above it delayed the requests, and no known limit explains it.
+fn held_above(of: &Of<'_>, groups: &[Group<'_>]) -> Option<String> {
+    let (largest, name, part) = waited_for(of, groups)?;
     // A limit that the sentence names is the explanation.
     let is_named = |name: &str| of.parts.around.limits.group_of(name).is_some() || !of.parts.aside(largest.largest).is_empty();
-    let (name, part) = busy(of, largest.device()?).filter(|(name, _)| !is_named(name))?;
+    if is_named(&name) {
+        return None;
+    }
     // Busy waiting keeps processors from the kernel threads that would pass requests on.
     (part <= largest.share * limits::HELD_PART && spins_for_a_lock(of).is_none())
         .then(|| format!("something above {name} delayed its requests: io.max, a scheduler, device mapper"))

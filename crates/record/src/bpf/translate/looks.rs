@@ -6,22 +6,8 @@ use super::facts::Facts;
 use super::output::NewSpan;
 use super::syscalls::Call;
 use crate::bpf::raw::{self, LookHead};
+use crate::starting::is_of_starting;
 use thalweg_trace::{ObjectId, ObjectKind, SpanKind};
-
-/// Paths that programs look up as they start, or for each system service: prefixes and suffixes of paths, and parts
-/// of names.
-const STARTING: &[&str] =
-    &["/etc/ld.so", "/proc/", "/sys/", "/dev/tty", "/dev/null", "/dev/urandom", "/usr/lib/locale", "/usr/share/locale"];
-const ENDS: &[&str] = &[".so", "/tls", "/x86_64", "/haswell", "/aarch64", "/atomics"];
-const LIBRARIES: &[&str] =
-    &[".so.", "/glibc-hwcaps", "/gconv", "/site-packages", "/python3", "pyvenv.cfg", "/terminfo", ".pyc", "__pycache__", "locale-archive"];
-
-/// Whether a lookup is routine at a program's start, and says nothing about what it waits for.
-fn is_of_starting(path: &str) -> bool {
-    STARTING.iter().any(|start| path.starts_with(start))
-        || ENDS.iter().any(|end| path.ends_with(end))
-        || LIBRARIES.iter().any(|part| path.contains(part))
-}
 
 /// The result of something that has not happened yet, where the kernel reports that without an error: it may have
 /// when polled again.
@@ -88,17 +74,5 @@ impl Translator {
             _ => return Some((kind, self.lock_of_call(look.call, look.argument, &look.file, facts))),
         };
         Some((kind, Some(object)))
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_every_program_looks_for_when_it_begins_is_left_out() {
-        assert!(is_of_starting("/etc/ld.so.preload") && is_of_starting("/lib/x86_64-linux-gnu/libc.so.6"));
-        assert!(is_of_starting("/usr/lib/libm.so") && !is_of_starting("/run/late.socket"));
-        assert!(!is_of_starting("/srv/data/ready") && !is_of_starting("/run/lock/job.lock"));
     }
 }

@@ -145,9 +145,12 @@ impl Sampler {
         let Some(exact) = &mut self.exact else { return };
         let Some(mut thread) = exact.threads.remove(&tid) else { return };
         thread.ended(at);
-        let mark = Mark { track: thread.track, kind: MarkKind::ThreadExit, at, object: None, value: None };
-        self.batch.push(Event::Mark(mark));
-        let pid = thread.pid;
+        let (pid, track) = (thread.pid, thread.track);
+        match tid == pid && self.library.is_some() {
+            // How its process ended, its parent is told soon.
+            true => exact.exits.push((track, pid, at)),
+            false => self.batch.push(Event::Mark(Mark { track, kind: MarkKind::ThreadExit, at, object: None, value: None })),
+        }
         exact.gone.push((tid, thread));
         if tid == pid {
             if let Some(watch) = self.watched.remove(&pid) {
@@ -189,6 +192,7 @@ impl Sampler {
     /// Records what has ended: waits, and the calls that contain them. `last`: there is nothing to wait for any more.
     pub(super) fn record_waits(&mut self, last: bool) {
         let Some(exact) = &mut self.exact else { return };
+        exact.record_exits(last, &mut self.batch);
         let settled = if last { Time::from_monotonic_ns(i64::MAX) } else { exact.switches.settled() };
         let mut all = Vec::new();
         let gone = exact.gone.iter_mut().map(|(tid, thread)| (*tid, thread));
@@ -299,7 +303,9 @@ impl Sampler {
             .as_ref()
             .filter(|_| !wait.preempted && call.is_none_or(|call| call.kind == SpanKind::WaitLock))
             .and_then(|exact| exact.child(who.0, wait));
-        let ended_by = child.map(|(track, _)| track).or_else(|| self.ended_exactly(who, wait));
+        // A timer, or the caller's own timeout.
+        let by_time = call.is_some_and(|call| call.waker_context == Some(WakerContext::Timer));
+        let ended_by = child.map(|(track, _)| track).or_else(|| if by_time { None } else { self.ended_exactly(who, wait) });
         let of_call = call.map(|call| Reason {
             kind: call.kind,
             object: call.object,
@@ -320,7 +326,14 @@ impl Sampler {
         });
         let reason = if on_files || of_both { wait.reason.or(of_call.filter(|_| !of_both)) } else { better.or(of_call) };
         let reason = reason.or(child.map(|_| Reason::of(SpanKind::WaitLock)));
-        let ended_by = ended_by.or_else(|| self.served(who.1, reason?.object?, wait));
+        let (reason, ended_by) = match reason.and_then(|reason| reason.object) {
+            // A program that serves a file system waits for its next request.
+            Some(object) if self.targets.objects.is_fuse_device(object) => {
+                (Some(Reason { object: Some(object), ..Reason::of(SpanKind::WaitLock) }), self.asked_by(who, wait))
+            }
+            Some(object) => (reason, ended_by.or_else(|| self.served(who.1, object, wait))),
+            None => (reason, ended_by),
+        };
         let answered = reason.and_then(|reason| self.answered(who.1, reason.object?, wait)).filter(|_| ended_by.is_none());
         let reason = reason.map(|reason| Reason { context: answered.map(|_| WakerContext::Task).or(reason.context), ..reason });
         let ended_by = ended_by.or(answered);
@@ -356,6 +369,14 @@ impl Sampler {
             .map(|(_, thread)| thread.track)
     }
 
+    /// Returns the thread whose call a program that serves a file system waited for: the only one of another process that ran when the
+    /// wait ended.
+    fn asked_by(&self, (pid, tid, _): (u32, u32, TrackId), wait: &Off) -> Option<TrackId> {
+        let exact = self.exact.as_ref().filter(|_| !wait.preempted)?;
+        let since = wait.woken_since(wait.queued_ns);
+        only(exact.others(tid).filter(|(_, thread)| thread.pid != pid && thread.ran_between(since, wait.to))).map(|(_, thread)| thread.track)
+    }
+
     /// Records that a thread ran in a call.
     fn emit_ran(&mut self, call: Option<&Span>, from: Option<Time>, to: Time) {
         let Some((call, from)) = call.zip(from).filter(|(call, from)| is_work(call.kind) && to > *from) else { return };
@@ -382,7 +403,14 @@ impl Sampler {
             ends: Rc::clone(&thread.ends),
         });
         let candidates: Vec<ActiveThread> = ran.collect();
-        ended_by(reason.ender, pid, tid, &candidates).or_else(|| ended_by(reason.ender, pid, tid, &self.acted_before))
+        let ended = ended_by(reason.ender, pid, tid, &candidates).or_else(|| ended_by(reason.ender, pid, tid, &self.acted_before));
+        ended.or_else(|| {
+            // Of several threads of the process, the one that was awake woke the others too.
+            let is_awake = |other: u32| exact.thread(other).is_some_and(|thread| thread.was_awake_between(since, wait.to));
+            let awake: Vec<ActiveThread> =
+                candidates.into_iter().filter(|other| other.pid != pid || other.tid == tid || is_awake(other.tid)).collect();
+            ended_by(reason.ender, pid, tid, &awake)
+        })
     }
 
     fn emit_piece(&mut self, (pid, _, track): (u32, u32, TrackId), piece: Piece) {
@@ -438,7 +466,7 @@ impl Sampler {
 fn is_unexplained(wait: &Off, calls: &[Call]) -> bool {
     let middle = wait.from.plus_ns((wait.to.since(wait.from) / 2).cast_signed());
     let mut around = calls.iter().filter(|call| !call.merged && call.span.start <= middle && call.span.end() >= middle);
-    !wait.preempted && wait.reason.is_none() && around.next().is_none()
+    !wait.preempted && !wait.doubted && wait.reason.is_none() && around.next().is_none()
 }
 
 /// Takes waits that nothing explains for page faults that read a disk, if the thread had about as many of these.

@@ -80,8 +80,10 @@ pub(super) struct ExactThread {
     /// Whether switches were lost since then.
     doubted: bool,
     on_since: Time,
-    /// Recent runs, the newest last.
-    runs: VecDeque<(Time, Time)>,
+    /// Whether it had been blocked before it came on.
+    was_blocked: bool,
+    /// Recent runs, the newest last, and whether it had been blocked before each.
+    runs: VecDeque<(Time, Time, bool)>,
     /// Waits that have ended and are not recorded yet.
     pub ended_waits: Vec<Off>,
     looks: Vec<Look>,
@@ -112,6 +114,7 @@ impl ExactThread {
             off,
             doubted,
             on_since,
+            was_blocked: false,
             runs,
             ended_waits,
             looks,
@@ -128,6 +131,7 @@ impl ExactThread {
     pub(super) fn came_in(&mut self, at: Time) {
         if let Some((from, preempted)) = self.off.take().filter(|(from, _)| *from < at) {
             self.ended_waits.push(Off::new(from, at, preempted, self.doubted));
+            self.was_blocked = !preempted;
         }
         (self.on_since, self.doubted) = (at, false);
     }
@@ -152,7 +156,7 @@ impl ExactThread {
         if self.runs.len() == RUNS {
             self.runs.pop_front();
         }
-        self.runs.push_back((self.on_since, at));
+        self.runs.push_back((self.on_since, at, self.was_blocked));
     }
 
     /// It ended.
@@ -199,7 +203,14 @@ impl ExactThread {
     /// Whether it ran at any time between the two instants.
     pub(super) fn ran_between(&self, from: Time, to: Time) -> bool {
         let runs_on = self.off.is_none() && self.gone.is_none() && self.on_since <= to;
-        runs_on || self.runs.iter().rev().any(|(on, off)| *on <= to && *off >= from)
+        runs_on || self.runs.iter().rev().any(|(on, off, _)| *on <= to && *off >= from)
+    }
+
+    /// Whether it ran between the two instants, and had not been blocked just before: nobody woke it meanwhile.
+    pub(super) fn was_awake_between(&self, from: Time, to: Time) -> bool {
+        let awake = |on: Time, was_blocked: bool| on <= from || !was_blocked;
+        let runs_on = self.off.is_none() && self.gone.is_none() && self.on_since <= to && awake(self.on_since, self.was_blocked);
+        runs_on || self.runs.iter().rev().any(|(on, off, was_blocked)| *on <= to && *off >= from && awake(*on, *was_blocked))
     }
 
     /// Takes the waits that ended by `until`, with their reasons and times in the run queue. `queued_ns`: the kernel's
@@ -311,6 +322,20 @@ mod tests {
         let kinds: Vec<_> = thread.take_waits(at(100_000), None).iter().map(|wait| wait.reason.map(|reason| reason.kind)).collect();
         let read = Some(SpanKind::FileRead);
         assert_eq!(kinds, [read, read, read, None, Some(SpanKind::WaitLock)]);
+    }
+
+    #[test]
+    fn who_was_woken_meanwhile_was_not_awake_and_who_was_preempted_was() {
+        for (preempted, awake) in [(false, false), (true, true)] {
+            let mut thread = thread();
+            thread.came_in(at(100));
+            thread.went_out(at(200), preempted);
+            thread.came_in(at(400));
+            thread.went_out(at(450), false);
+            assert!(thread.ran_between(at(300), at(500)));
+            assert_eq!(thread.was_awake_between(at(300), at(500)), awake);
+            assert!(thread.was_awake_between(at(420), at(500)), "it came before");
+        }
     }
 
     #[test]

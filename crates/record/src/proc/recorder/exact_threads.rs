@@ -8,7 +8,7 @@ use crate::switches::Switches;
 use crate::worker::thread_cpu;
 use std::collections::BTreeMap;
 use std::rc::Rc;
-use thalweg_trace::{Counter, CounterName, CounterOf, Event, Time, TrackId};
+use thalweg_trace::{Counter, CounterName, CounterOf, Event, Mark, MarkKind, Time, TrackId};
 
 /// A wait is looked at once it has lasted this long.
 pub(super) const LOOK_AFTER_NS: u64 = 1_000_000;
@@ -20,13 +20,18 @@ pub(super) struct Exact {
     pub threads: BTreeMap<u32, ExactThread>,
     /// Threads that have ended, until their waits are recorded and nobody can have been woken by them any more.
     pub gone: Vec<(u32, ExactThread)>,
+    /// Processes that have ended, until it is known how: the track, the process, and when.
+    pub exits: Vec<(TrackId, u32, Time)>,
     /// Calls that the preloaded library records.
     pub calls: Calls,
 }
 
+/// A parent that waits for its child is told at once; another one may never ask.
+const STATUS_NS: i64 = 100_000_000;
+
 impl Exact {
     pub(super) fn new(switches: Switches, calls: Calls) -> Exact {
-        Exact { switches, threads: BTreeMap::new(), gone: Vec::new(), calls }
+        Exact { switches, threads: BTreeMap::new(), gone: Vec::new(), exits: Vec::new(), calls }
     }
 
     /// Records the number of CPUs that threads of a process may run on, where it is new.
@@ -41,6 +46,23 @@ impl Exact {
                 out.push(Event::Counter(Counter { of, name, at: now, value: allowed.into() }));
             }
         }
+    }
+
+    /// Records the ends of processes, with their status as far as their parents were told.
+    pub(super) fn record_exits(&mut self, last: bool, out: &mut Vec<Event>) {
+        let long_ago = Time::now().plus_ns(-STATUS_NS);
+        let calls = &self.calls;
+        self.exits.retain(|&(track, pid, at)| {
+            let value = calls.status(pid);
+            let is_known = last || value.is_some() || at < long_ago;
+            out.extend(is_known.then_some(Event::Mark(Mark { track, kind: MarkKind::ThreadExit, at, object: None, value })));
+            !is_known
+        });
+    }
+
+    /// Returns a thread, also one that has ended.
+    pub(super) fn thread(&self, tid: u32) -> Option<&ExactThread> {
+        self.threads.get(&tid).or_else(|| self.gone.iter().rev().find(|(gone, _)| *gone == tid).map(|(_, thread)| thread))
     }
 
     /// Notes what a process has open.

@@ -20,6 +20,7 @@ mod sampler;
 
 use super::blocking::{WaitTargets, Waiter};
 use super::calls::Calls;
+use super::disks::whole_disk;
 use super::divide::{ThreadSample, Window};
 use super::files::Objects;
 use super::kernel::InKernel;
@@ -31,6 +32,7 @@ use super::system::System;
 use super::tasks::TaskFiles;
 use super::waits::{Ender, Reason};
 use super::wakers::{ActiveThread, Ends};
+use crate::groups::Groups;
 use crate::switches::Switches;
 use crate::worker::{Stop, Worker, thread_cpu};
 use crate::{Finished, RecordError, Recorder, Watched};
@@ -153,6 +155,7 @@ impl Sampler {
             targets: WaitTargets::new(Objects::new(trace.clone(), watched.host)),
             system: (!beside).then(|| System::new(trace.clone(), watched.host)),
             quotas: Quotas::default(),
+            groups: Groups::default(),
             strangers,
             exact: None,
             library: None,
@@ -310,7 +313,11 @@ impl Sampler {
             let loads = now.since(watch.program_at) < LOADING_NS;
             watch.has_calls = self.library.as_ref().is_some_and(|library| loads || !library.is_one(pid));
             self.find_threads(pid, &mut watch, now, renamed);
-            let ends = watch.files.sample(pid, &mut self.targets, watch.ours);
+            let mut ends = watch.files.sample(pid, &mut self.targets, watch.ours);
+            if ends.pipes.is_empty() && ends.sockets.is_empty() {
+                // It is ending, and had these open when its last waits ended.
+                ends = (*watch.ends).clone();
+            }
             watch.ends = Rc::new(Ends { parent: process.parent, ..ends });
             if let Some(exact) = &mut self.exact {
                 exact.has_open(pid, &watch.ends);
@@ -330,6 +337,9 @@ impl Sampler {
         watch.track = Some(main);
         if slow {
             self.quotas.poll(pid, main, &mut self.targets.objects);
+            if self.system.is_some() {
+                self.groups.watch(pid);
+            }
         }
         // The thread that ran moved it; with several, which one is unknown.
         let mover = self
@@ -560,20 +570,28 @@ impl Sampler {
                 "The waits of {names} have no reason, because their system calls cannot be read: record as root or as their user."
             ));
         }
+        let disk = |number: &str| {
+            let (major, minor) = number.split_once(':')?;
+            whole_disk((major.parse().ok()?, minor.parse().ok()?)).map(|disk| disk.name)
+        };
+        let limits = self.groups.attributes(disk);
         if let Some(exact) = &self.exact {
-            return Finished { notes, ..exact.finished() };
+            let mut finished = exact.finished();
+            finished.attributes.extend(limits);
+            return Finished { notes, ..finished };
         }
         let not_seen = format!(
             "Threads were sampled every {ms:.1} ms: the durations of waits are exact, their reasons are those seen in samples, and \
              wakers are recorded only if they are certain. Single device requests, and processes shorter than {} ms, were not seen.",
             SLOW_PART.as_millis()
         );
-        let attributes = vec![
+        let mut attributes = vec![
             ("not_seen".to_owned(), not_seen),
             ("wakers".to_owned(), "inferred".to_owned()),
             ("resolution_ns".to_owned(), resolution_ns.to_string()),
             ("recorder.cpu_ns".to_owned(), thread_cpu().as_nanos().to_string()),
         ];
+        attributes.extend(limits);
         Finished { dropped_events: 0, attributes, notes }
     }
 }

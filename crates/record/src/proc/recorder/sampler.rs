@@ -1,6 +1,7 @@
 //! The sampler's state: watched processes and threads, and ended waits.
 
 use super::exact_threads::Exact;
+use crate::groups::Groups;
 use crate::proc::blocking::WaitTargets;
 use crate::proc::divide::Window;
 use crate::proc::kernel::InKernel;
@@ -85,6 +86,8 @@ pub(crate) struct Sampler {
     /// Absent if another recorder polls the machine.
     pub(super) system: Option<System>,
     pub(super) quotas: Quotas,
+    /// Limits of control groups.
+    pub(super) groups: Groups,
     pub(super) strangers: Option<Strangers>,
     /// Threads whose every switch is recorded.
     pub(super) exact: Option<Exact>,
