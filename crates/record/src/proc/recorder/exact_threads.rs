@@ -70,9 +70,10 @@ impl Exact {
         self.threads.values_mut().filter(|thread| thread.pid == pid).for_each(|thread| thread.ends = Rc::clone(ends));
     }
 
-    /// Whether threads of a process that are not known yet are going to be told of: it or its parent is followed.
-    pub(super) fn will_announce(&self, pid: u32, parent: u32) -> bool {
-        self.threads.values().any(|thread| thread.pid == pid || thread.pid == parent)
+    /// Whether threads of a process that are not known yet are going to be told of: it is followed, or `is_new` and its
+    /// parent is followed. (A parent that was followed only after it had made this process announces nothing.)
+    pub(super) fn will_announce(&self, pid: u32, parent: u32, is_new: bool) -> bool {
+        self.threads.values().any(|thread| thread.pid == pid || is_new && thread.pid == parent)
     }
 
     /// Whether the library recorded the calls of any process.

@@ -59,6 +59,9 @@ const SLOW_PART: Duration = Duration::from_millis(50);
 /// Time that a program may take to load the library.
 const LOADING_NS: u64 = 100_000_000;
 
+/// Within this time the kernel has told of a new process, if its parent was followed when it began.
+const ANNOUNCED_NS: u64 = 20_000_000;
+
 /// How often bytes and connections are counted, where switches are recorded.
 const COUNTED_PART: Duration = Duration::from_millis(10);
 
@@ -331,6 +334,12 @@ impl Sampler {
         }
         let main = watch.threads.get(&pid).or_else(|| watch.threads.values().next()).map(|thread| thread.track);
         let Some(main) = main else {
+            let is_zombie = self.exact.is_none() || Stat::of(pid).is_none_or(|process| process.state == 'Z');
+            if !is_zombie && now.since(watch.program_at) < LOADING_NS {
+                // Its start has not been told yet.
+                self.watched.insert(pid, watch);
+                return;
+            }
             self.zombies.insert(pid, watch.started_ticks);
             return self.close(pid, watch);
         };
@@ -359,7 +368,8 @@ impl Sampler {
     }
 
     fn find_threads(&mut self, pid: u32, watch: &mut Watch, now: Time, renamed: bool) {
-        let announced = self.exact.as_ref().is_some_and(|exact| exact.will_announce(pid, watch.ends.parent));
+        let is_new = now.since(watch.program_at) < ANNOUNCED_NS;
+        let announced = self.exact.as_ref().is_some_and(|exact| exact.will_announce(pid, watch.ends.parent, is_new));
         for tid in processes::numbers_in(&format!("/proc/{pid}/task")) {
             if let Some(known) = watch.threads.get(&tid) {
                 if renamed && !known.followed {
