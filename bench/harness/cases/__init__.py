@@ -18,6 +18,7 @@ from bench.harness.cases.mounted import mounted
 from bench.harness.cases.one_more import one_more_server
 from bench.harness.cases.recording import recording
 from bench.harness.cases.removing import trees_removed
+from bench.harness.cases.scrubbing import beside, scrubbed
 from bench.harness.cases.servers import server_counts
 from bench.harness.cases.small import small_files, small_files_mounted
 from bench.harness.cases.sums import copied, mounted as mounted_with_sums, small as small_with_sums
@@ -86,6 +87,8 @@ CASES = [
     Case("sums-dd", "With checksums at rest and without, dd bs=4k through a mount", partial(mounted_with_sums, "dd", 16_384)),
     Case("sums-overwrite", "With checksums at rest and without, overwrites of 4 KiB at random through a mount", partial(mounted_with_sums, "overwrite", 4000)),
     Case("sums-append", "With checksums at rest and without, appends of 100 bytes through a mount", partial(mounted_with_sums, "append", 2000)),
+    Case("scrub-cached", "Scrub of a store in the page cache, 2 GiB", partial(scrubbed, 2 * GIB)),
+    Case("scrub-beside", "Copy in beside a scrub and alone, 256 MiB", partial(beside, 256 * MIB)),
     Case("explain", "Explaining a recording of 20 million spans", explaining),
     Case("rpcstat-whole", "RPC statistics of a capture, whole packets", partial(captured, 262_144)),
     Case("rpcstat-cut", "RPC statistics of a capture, packets cut at 256 bytes", partial(captured, 256)),
