@@ -171,7 +171,9 @@ impl View<'_, '_, '_> {
         let before = || self.lane().within(pause.start - limits::IN_VAIN_NS, pause.start).filter(|s| s.start < pause.start);
         // A program that starts looks for many names that are not there: a single pause after it is no attempt.
         let may_pass = |error: i32| limits::MAY_PASS.contains(&error) && (!limits::NAMES.contains(&error) || self.pauses_again(pause));
-        let failed = before().any(|s| may_pass(-s.result)) || self.sleeps_between_others();
+        // (Where such calls are recorded with what they looked for, those that it waited for are known.)
+        let is_known = before().any(|s| s.start == s.end && s.object != NONE);
+        let failed = !is_known && before().any(|s| may_pass(-s.result)) || self.sleeps_between_others();
         let Some(last) = self.lane().ahead.iter().find(|s| s.end <= pause.start && s.start < pause.start) else { return failed };
         let again = last.kind == SpanKind::WaitTimer && last.timed_out() && pause.start - last.end <= limits::NOTHING_NS;
         failed || again && last.end - last.start >= limits::SHORTEST_PAUSE_NS
@@ -193,7 +195,10 @@ impl View<'_, '_, '_> {
         let siblings =
             || self.tables.workers().filter(move |&track| track != self.track && made(track).is_some_and(|(_, maker)| maker == by));
         let last = siblings().filter(|&track| label(track) == label(self.track)).filter_map(ended).max();
-        last.is_some_and(|last| siblings().any(|track| label(track) != label(self.track) && ended(track).is_some_and(|until| until > last)))
+        // One that succeeded was no attempt, or the last.
+        let may_have_failed = |track: u32| self.facts.lives[track as usize].status != Some(0);
+        let between = |track: u32, last: i64| label(track) != label(self.track) && ended(track).is_some_and(|until| until > last);
+        last.is_some_and(|last| siblings().any(|track| between(track, last) && may_have_failed(track)))
     }
 
     /// Whether between the last two pauses little was sent over a connection, and an answer taken; or, for a sampled thread, it waited for

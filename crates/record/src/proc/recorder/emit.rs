@@ -1,15 +1,59 @@
-//! Records threads' waits as they end.
+//! Records threads' waits as they end, and the summary.
 
+use super::SLOW_PART;
 use super::sampler::{EndedWait, LONGEST_PAUSE, Sampler, Thread};
+use crate::Finished;
+use crate::proc::disks::whole_disk;
 use crate::proc::divide::{Division, ThreadSample};
 use crate::proc::waits::{Ender, Reason};
 use crate::proc::wakers::ended_by;
+use crate::worker::thread_cpu;
 use thalweg_trace::{Event, Span, SpanId, SpanKind, Time, TrackId, WakerContext};
 
 /// Minimum wait in an interval that is recorded.
 const WORTH_RECORDING_NS: u64 = 20_000;
 
 impl Sampler {
+    /// The summary of the recording.
+    pub(super) fn finished(&self, now: Time) -> Finished {
+        if self.strangers.is_some() && !self.sampled_somebody {
+            let cost = vec![("recorder.cpu_ns".to_owned(), thread_cpu().as_nanos().to_string())];
+            return Finished { attributes: cost, ..Finished::default() };
+        }
+        let resolution_ns = now.since(self.first).checked_div(self.samples).unwrap_or(0);
+        let ms = resolution_ns as f64 / 1e6;
+        let mut notes = Vec::new();
+        if !self.hidden.is_empty() {
+            let names = self.hidden.iter().cloned().collect::<Vec<_>>().join(", ");
+            notes.push(format!(
+                "The waits of {names} have no reason, because their system calls cannot be read: record as root or as their user."
+            ));
+        }
+        let disk = |number: &str| {
+            let (major, minor) = number.split_once(':')?;
+            whole_disk((major.parse().ok()?, minor.parse().ok()?)).map(|disk| disk.name)
+        };
+        let limits = self.groups.attributes(disk);
+        if let Some(exact) = &self.exact {
+            let mut finished = exact.finished();
+            finished.attributes.extend(limits);
+            return Finished { notes, ..finished };
+        }
+        let not_seen = format!(
+            "Threads were sampled every {ms:.1} ms: the durations of waits are exact, their reasons are those seen in samples, and \
+             wakers are recorded only if they are certain. Single device requests, and processes shorter than {} ms, were not seen.",
+            SLOW_PART.as_millis()
+        );
+        let mut attributes = vec![
+            ("not_seen".to_owned(), not_seen),
+            ("wakers".to_owned(), "inferred".to_owned()),
+            ("resolution_ns".to_owned(), resolution_ns.to_string()),
+            ("recorder.cpu_ns".to_owned(), thread_cpu().as_nanos().to_string()),
+        ];
+        attributes.extend(limits);
+        Finished { dropped_events: 0, attributes, notes }
+    }
+
     /// Records what a thread did from the window's start to this sample.
     pub(super) fn divided(&mut self, pid: u32, tid: u32, thread: &mut Thread, to: ThreadSample) {
         let division = thread.window.divide(&to);

@@ -20,7 +20,6 @@ mod sampler;
 
 use super::blocking::{WaitTargets, Waiter};
 use super::calls::Calls;
-use super::disks::whole_disk;
 use super::divide::{ThreadSample, Window};
 use super::files::Objects;
 use super::kernel::InKernel;
@@ -564,44 +563,5 @@ impl Sampler {
         self.emit_ended();
         self.sink.take(&mut self.batch);
         self.finished(now)
-    }
-
-    fn finished(&self, now: Time) -> Finished {
-        if self.strangers.is_some() && !self.sampled_somebody {
-            let cost = vec![("recorder.cpu_ns".to_owned(), thread_cpu().as_nanos().to_string())];
-            return Finished { attributes: cost, ..Finished::default() };
-        }
-        let resolution_ns = now.since(self.first).checked_div(self.samples).unwrap_or(0);
-        let ms = resolution_ns as f64 / 1e6;
-        let mut notes = Vec::new();
-        if !self.hidden.is_empty() {
-            let names = self.hidden.iter().cloned().collect::<Vec<_>>().join(", ");
-            notes.push(format!(
-                "The waits of {names} have no reason, because their system calls cannot be read: record as root or as their user."
-            ));
-        }
-        let disk = |number: &str| {
-            let (major, minor) = number.split_once(':')?;
-            whole_disk((major.parse().ok()?, minor.parse().ok()?)).map(|disk| disk.name)
-        };
-        let limits = self.groups.attributes(disk);
-        if let Some(exact) = &self.exact {
-            let mut finished = exact.finished();
-            finished.attributes.extend(limits);
-            return Finished { notes, ..finished };
-        }
-        let not_seen = format!(
-            "Threads were sampled every {ms:.1} ms: the durations of waits are exact, their reasons are those seen in samples, and \
-             wakers are recorded only if they are certain. Single device requests, and processes shorter than {} ms, were not seen.",
-            SLOW_PART.as_millis()
-        );
-        let mut attributes = vec![
-            ("not_seen".to_owned(), not_seen),
-            ("wakers".to_owned(), "inferred".to_owned()),
-            ("resolution_ns".to_owned(), resolution_ns.to_string()),
-            ("recorder.cpu_ns".to_owned(), thread_cpu().as_nanos().to_string()),
-        ];
-        attributes.extend(limits);
-        Finished { dropped_events: 0, attributes, notes }
     }
 }
