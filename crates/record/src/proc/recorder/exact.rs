@@ -171,7 +171,9 @@ impl Sampler {
         let Some(seen) = watch.threads.get_mut(&tid) else { return };
         let disk_faults = seen.files.state().map_or(0, |state| state.disk_faults);
         let faulted = disk_faults > std::mem::replace(&mut seen.disk_faults, disk_faults);
-        let waiter = Waiter { pid, ends: &watch.ends, alone: watch.alone, faulted, often: false };
+        // (Threads and children come and go more often than they are searched for.)
+        let alone = watch.alone && self.exact.as_ref().is_some_and(|exact| exact.is_alone(pid));
+        let waiter = Waiter { pid, ends: &watch.ends, alone, faulted, often: false };
         let reason = self.targets.reason(&waiter, &seen.files);
         self.targets.slept_ns = None;
         let Some(reason) = reason else { return };

@@ -60,6 +60,12 @@ impl Exact {
         });
     }
 
+    /// Whether a process has a single thread, and no child.
+    pub(super) fn is_alone(&self, pid: u32) -> bool {
+        let threads = self.threads.values();
+        threads.clone().filter(|thread| thread.pid == pid).nth(1).is_none() && !threads.into_iter().any(|thread| thread.ends.parent == pid)
+    }
+
     /// Returns a thread, also one that has ended.
     pub(super) fn thread(&self, tid: u32) -> Option<&ExactThread> {
         self.threads.get(&tid).or_else(|| self.gone.iter().rev().find(|(gone, _)| *gone == tid).map(|(_, thread)| thread))
