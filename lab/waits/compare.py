@@ -51,7 +51,9 @@ def read(directory):
         by = (int(waker["pid"]), int(waker["tid"])) if waker and waker["kind"] == "thread" and waker["pid"] else ()
         begin, end = int(row["start_ns"]), int(row["end_ns"])
         again = queued.get((row["track"], row["end_ns"]), end)
-        made[tid].append(Wait(tid, row["kind"], begin, end, again, objects.get(row["object"], ""), by))
+        # A call with a timeout that ended by it was a pause, whatever else it would have waited for.
+        kind, of = ("wait.timer", "") if row["waker_context"] == "timer" else (row["kind"], objects.get(row["object"], ""))
+        made[tid].append(Wait(tid, kind, begin, end, again, of, by))
     return made
 
 

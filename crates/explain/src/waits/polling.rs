@@ -211,7 +211,11 @@ impl View<'_, '_, '_> {
         let moved: u64 = self.lane().ahead.iter().take_while(|s| s.end >= polls.from).map(LiveSpan::bytes).sum();
         let waits = self.tables.sampled && moved <= limits::MANY_PAUSES as u64 * limits::QUESTION_BYTES;
         let waited = waits && between.iter().any(|s| s.kind == SpanKind::WaitOther);
-        waited || answered && sent > 0 && sent <= limits::QUESTION_BYTES
+        // Not every write is a recorded call, but a short reply that was waited for answers something.
+        let replied: u64 = between.iter().filter(|s| s.kind == SpanKind::NetReceive).map(|s| s.bytes()).sum();
+        let asked =
+            sent > 0 || replied <= limits::QUESTION_BYTES && between.iter().any(|s| s.kind == SpanKind::NetReceive && s.cpu_ns == 0);
+        waited || answered && asked && sent <= limits::QUESTION_BYTES
     }
 
     /// Whether one of the polled threads was at work, or slept, through all of the pauses.

@@ -198,7 +198,9 @@ impl Translator {
             TCP => self.tcp(thread, record, more, out).is_some(),
             // (A name may be of a kind that is not recorded.)
             LOOK => self.look(thread, record, more, out).is_some() || i64::try_from(record.start_ns()).is_ok(),
-            STATUS => i32::try_from(record.size()).map(|status| self.calls.iter().for_each(|calls| calls.ended(record.waker(), status))).is_ok(),
+            STATUS => {
+                i32::try_from(record.size()).map(|status| self.calls.iter().for_each(|calls| calls.ended(record.waker(), status))).is_ok()
+            }
             LISTEN => u16::try_from(record.size()).map(|port| self.objects.listening.insert(port)).is_ok(),
             _ => false,
         }

@@ -7,7 +7,8 @@ use super::namespaces::Namespaces;
 use super::tasks::{Doing, TaskFiles};
 use super::waits::{self, Call, Ender, Reason};
 use super::wakers::Ends;
-use super::{locks, memory, named};
+use super::{locks, memory, named, processes};
+use crate::preload::directory::is_ring;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::net::SocketAddr;
@@ -172,6 +173,28 @@ impl WaitTargets {
         self.mapped.read_by(pid, &mut self.objects)
     }
 
+    /// Returns the file that a process has open, if it has only one: its asynchronous requests are for it.
+    fn only_file(&mut self, pid: u32) -> Option<ObjectId> {
+        let mut only = None;
+        for fd in processes::numbers_in(&format!("/proc/{pid}/fd")) {
+            let Ok(link) = fs::read_link(format!("/proc/{pid}/fd/{fd}")) else { continue };
+            let is_ours = link.file_name().and_then(|name| name.to_str()).is_some_and(is_ring);
+            if !link.has_root() || link.starts_with("/dev/pts") || link.as_os_str() == "/dev/null" || is_ours {
+                continue;
+            }
+            let Some(Target::File(object)) = self.target(pid, fd) else { continue };
+            if only.replace(object).is_some_and(|other| other != object) {
+                return None;
+            }
+        }
+        only
+    }
+
+    /// Returns the processes' sockets that the user's datagrams go to.
+    pub(super) fn datagrams_there(&self) -> BTreeSet<u64> {
+        self.datagrams.values().filter_map(|(_, there)| *there).collect()
+    }
+
     fn in_call(&mut self, waiter: &Waiter<'_>, files: &TaskFiles, number: i64, arguments: &[u64; 6]) -> Reason {
         let pid = waiter.pid;
         let call = waits::call(number);
@@ -188,6 +211,7 @@ impl WaitTargets {
                 let object = self.objects.other(ObjectKind::Lock, &format!("semaphore {}", arguments[0]));
                 Reason { object, ..Reason::of(SpanKind::WaitLock) }
             }
+            Call::Plain(SpanKind::WaitDisk) => Reason { object: self.only_file(pid), ..Reason::of(SpanKind::WaitDisk) },
             Call::Plain(kind) => {
                 let context = (kind == SpanKind::WaitTimer).then_some(WakerContext::Timer);
                 self.slept_ns = if waiter.often { memory::sleeps_for(pid, number, arguments) } else { None };

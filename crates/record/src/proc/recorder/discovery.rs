@@ -155,6 +155,23 @@ impl Sampler {
         }
     }
 
+    /// Notes that a process which was there before the command, and which the command sends datagrams to, is a server. (A
+    /// socket that receives datagrams does not show whether it serves.)
+    pub(super) fn find_datagram_servers(&mut self) {
+        let there = self.targets.datagrams_there();
+        let is_asked =
+            |watch: &Watch| !watch.ours && watch.role == Role::Client && watch.ends.sockets.iter().any(|inode| there.contains(inode));
+        let servers: Vec<u32> = self.watched.iter().filter(|(_, watch)| is_asked(watch)).map(|(pid, _)| *pid).collect();
+        for pid in servers {
+            let Some(mut watch) = self.watched.remove(&pid) else { continue };
+            watch.role = Role::Server;
+            for (tid, thread) in &watch.threads {
+                self.emit_track(thread.track, pid, *tid, &watch, &thread.files);
+            }
+            self.watched.insert(pid, watch);
+        }
+    }
+
     /// Finds who serves the FUSE mounts that recorded files are on.
     pub(super) fn find_fuse_servers(&mut self) {
         if self.exact.is_none() {

@@ -376,7 +376,8 @@ impl Sampler {
     fn asked_by(&self, (pid, tid, _): (u32, u32, TrackId), wait: &Off) -> Option<TrackId> {
         let exact = self.exact.as_ref().filter(|_| !wait.preempted)?;
         let since = wait.woken_since(wait.queued_ns);
-        only(exact.others(tid).filter(|(_, thread)| thread.pid != pid && thread.ran_between(since, wait.to))).map(|(_, thread)| thread.track)
+        only(exact.others(tid).filter(|(_, thread)| thread.pid != pid && thread.ran_between(since, wait.to)))
+            .map(|(_, thread)| thread.track)
     }
 
     /// Records that a thread ran in a call.

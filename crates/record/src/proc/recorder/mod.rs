@@ -292,6 +292,7 @@ impl Sampler {
         if slow {
             self.find_other_sides();
             self.find_fuse_servers();
+            self.find_datagram_servers();
             self.slow_before = now;
         }
         self.acted_before = std::mem::take(&mut self.acted);
