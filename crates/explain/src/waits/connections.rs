@@ -149,6 +149,8 @@ impl View<'_, '_, '_> {
         }
         let from = self.piece_start(span).max(self.start);
         let (stall, sender) = self.facts.wire.connecting(span.connection, (span.start, span.end)).unzip();
+        let lost = stall.is_none() && self.facts.wire.lost_on_the_way(span.connection, (span.start, span.end));
+        let stall = stall.or(lost.then_some(Stall::LostRequest)).map(|stall| self.within_machine(stall, span.connection));
         if stall == Some(Stall::AcceptQueue)
             && !self.circling
             && let Some(accepts) = self.living_party(span.connection, span.side.other())
@@ -156,8 +158,7 @@ impl View<'_, '_, '_> {
             self.jump(accepts);
             return Ok(());
         }
-        let lost = stall.is_none() && self.facts.wire.lost_on_the_way(span.connection, (span.start, span.end));
-        let (cause, rule) = match stall.or(lost.then_some(Stall::LostRequest)) {
+        let (cause, rule) = match stall {
             Some(Stall::LostRequest) => (Cause::NetworkLoss, RuleId::ConnectLost),
             Some(Stall::AcceptQueue) => (Cause::ServerUnknown, RuleId::ConnectAcceptQueue),
             _ => (Cause::NetworkLatency, RuleId::ConnectRoundTrip),
@@ -313,6 +314,13 @@ impl View<'_, '_, '_> {
         LiveSpan { connection, side: self.feed.side_of(self.tables, span.track, connection), ..span }
     }
 
+    /// A request is lost within a machine where the queue of those to be accepted is full; filters on loopback are for tests, and only the
+    /// kernel recorder tells them apart.
+    fn within_machine(&self, stall: Stall, connection: u32) -> Stall {
+        let queued = stall == Stall::LostRequest && self.tables.wakers_inferred && self.tables.is_within_machine(connection);
+        if queued { Stall::AcceptQueue } else { stall }
+    }
+
     fn meet_elsewhere(&mut self, blocked: Blocked, peer: u32, acted_at: i64) -> Answer<()> {
         if self.circling {
             let from = self.piece_start(&blocked.span);
@@ -350,7 +358,8 @@ impl View<'_, '_, '_> {
         }
         let came_about = !self.parties(connection, span.side.other()).is_empty();
         let asked_again = self.facts.wire.stalls.connecting(connection, span.start, span.end) == Some(Stall::LostRequest);
-        if asked_again && came_about || self.facts.wire.lost_on_the_way(connection, (span.start, span.end)) {
+        let may_be_lost = !self.tables.is_within_machine(connection);
+        if asked_again && came_about || may_be_lost && self.facts.wire.lost_on_the_way(connection, (span.start, span.end)) {
             self.charge_wire(RuleId::ConnectLost, Cause::NetworkLoss, (connection, NONE), true, from);
             return Ok(());
         }

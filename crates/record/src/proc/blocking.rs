@@ -173,10 +173,11 @@ impl WaitTargets {
         self.mapped.read_by(pid, &mut self.objects)
     }
 
-    /// Returns the file that a process has open, if it has only one: its asynchronous requests are for it.
+    /// Returns the file that a process has opened, if it has only one: its asynchronous requests are for it. (Its input and output
+    /// were opened for it.)
     fn only_file(&mut self, pid: u32) -> Option<ObjectId> {
         let mut only = None;
-        for fd in processes::numbers_in(&format!("/proc/{pid}/fd")) {
+        for fd in processes::numbers_in(&format!("/proc/{pid}/fd")).into_iter().filter(|fd| *fd > libc::STDERR_FILENO.unsigned_abs()) {
             let Ok(link) = fs::read_link(format!("/proc/{pid}/fd/{fd}")) else { continue };
             let is_ours = link.file_name().and_then(|name| name.to_str()).is_some_and(is_ring);
             if !link.has_root() || link.starts_with("/dev/pts") || link.as_os_str() == "/dev/null" || is_ours {
@@ -270,7 +271,7 @@ impl WaitTargets {
         let flags = FdInfo::open(waiter.pid, fd).and_then(|info| info.read()).map(|(_, flags)| flags).unwrap_or_default();
         let on_file = |kind: SpanKind| Reason { object: Some(object), ..Reason::of(kind) };
         if files.sleeps_in().is_some_and(|function| function.starts_with("balance_dirty_pages")) {
-            return Reason::of(SpanKind::WaitMemory);
+            return on_file(SpanKind::WaitMemory);
         }
         match flags {
             _ if waiter.faulted => Reason { object: self.mapped_file(waiter.pid), ..Reason::of(SpanKind::FileRead) },

@@ -203,7 +203,8 @@ impl Sampler {
         match self.ancestor(pid) {
             // Started since children were last searched.
             Some(role) => self.adopt(pid, role, true),
-            None => self.adopt(pid, role, false),
+            None if self.follows => self.adopt(pid, role, false),
+            None => {}
         }
     }
 
@@ -222,6 +223,19 @@ mod tests {
     use crate::recorder::Watched;
     use std::sync::Arc;
     use thalweg_trace::Memory;
+
+    #[test]
+    fn nobody_but_the_command_is_watched_where_only_the_command_may_be() {
+        let mut other = std::process::Command::new("sleep").arg("10").spawn().expect("sleep runs");
+        for (follow, found) in [(false, false), (true, true)] {
+            // Process 1 is no ancestor whose other children are ours.
+            let watched = Watched { follow, command: None, others: Vec::new(), ..Watched::one(1, Arc::new(Memory::new(10))) };
+            let mut sampler = Sampler::new(&watched, true, None);
+            sampler.consider_other(other.id(), Role::Server);
+            assert_eq!(sampler.watched.contains_key(&other.id()), found, "follow: {follow}");
+        }
+        other.kill().and_then(|()| other.wait()).expect("it ends");
+    }
 
     #[test]
     fn who_is_watched_has_not_to_be_found() {

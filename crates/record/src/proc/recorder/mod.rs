@@ -189,6 +189,7 @@ impl Sampler {
             batch: Vec::new(),
             hidden: BTreeSet::new(),
             command: watched.command.map(|command| command.pid),
+            follows: watched.follow,
             names: watched.names.clone(),
             trace,
         }

@@ -131,6 +131,8 @@ pub(crate) struct Sampler {
     pub(super) batch: Vec<Event>,
     pub(super) hidden: BTreeSet<String>,
     pub(super) command: Option<u32>,
+    /// Whether the other sides of what is waited for are recorded too.
+    pub(super) follows: bool,
     /// Display names of processes, replacing their command names.
     pub(super) names: BTreeMap<u32, String>,
 }
