@@ -21,24 +21,27 @@ struct RecordFile {
 pub(crate) struct Record(Mutex<Option<ScrubRecord>>);
 
 impl Record {
-    /// Reads it. One that cannot be read is none: nothing but the next scrub depends on it.
+    /// Reads it. One that cannot be read is none: nothing but the next scrub depends on it. Whether scrubs are scheduled is known once
+    /// whoever schedules them says so.
     pub(crate) fn read(directory: &Path) -> Record {
         let text = std::fs::read_to_string(directory.join(NAME)).ok();
         let read: Option<RecordFile> = text.and_then(|text| toml::from_str(&text).ok());
-        Record(Mutex::new(read.filter(|read| read.format == FORMAT).map(|read| read.scrub)))
+        Record(Mutex::new(read.filter(|read| read.format == FORMAT).map(|read| ScrubRecord { every_ns: 0, ..read.scrub })))
     }
 
     pub(crate) fn get(&self) -> Option<ScrubRecord> {
         self.0.lock().clone()
     }
 
-    /// Writes it to stable storage.
-    pub(crate) fn set(&self, directory: &Path, scrub: &ScrubRecord) -> Result<()> {
+    /// Writes it to stable storage, or without a directory remembers it until the server ends.
+    pub(crate) fn set(&self, directory: Option<&Path>, scrub: &ScrubRecord) -> Result<()> {
         let mut known = self.0.lock();
-        let path = directory.join(NAME);
-        let text = toml::to_string(&RecordFile { format: FORMAT, scrub: scrub.clone() });
-        let text = text.map_err(|e| Error::new(ErrorKind::Invalid, format!("{}: {e}", path.display())))?;
-        durable::replace(&text, &path).map_err(|e| Error::system(path.display(), e))?;
+        if let Some(directory) = directory {
+            let path = directory.join(NAME);
+            let text = toml::to_string(&RecordFile { format: FORMAT, scrub: scrub.clone() });
+            let text = text.map_err(|e| Error::new(ErrorKind::Invalid, format!("{}: {e}", path.display())))?;
+            durable::replace(&text, &path).map_err(|e| Error::system(path.display(), e))?;
+        }
         *known = Some(scrub.clone());
         Ok(())
     }
@@ -55,8 +58,14 @@ mod tests {
         assert_eq!(Record::read(directory.path()).get(), None);
         let scrub =
             ScrubRecord { started_ns: 7, at: Some(ScrubCursor { offset: 4096, ..ScrubCursor::default() }), ..ScrubRecord::default() };
-        Record::read(directory.path()).set(directory.path(), &scrub).unwrap();
-        assert_eq!(Record::read(directory.path()).get(), Some(scrub));
+        let record = Record::read(directory.path());
+        record.set(None, &scrub).unwrap();
+        assert_eq!((record.get(), Record::read(directory.path()).get()), (Some(scrub.clone()), None), "in memory only");
+        record.set(Some(directory.path()), &scrub).unwrap();
+        assert_eq!(Record::read(directory.path()).get(), Some(scrub.clone()));
+        record.set(Some(directory.path()), &ScrubRecord { every_ns: 9, ..scrub.clone() }).unwrap();
+        assert_eq!(record.get().unwrap().every_ns, 9);
+        assert_eq!(Record::read(directory.path()).get(), Some(scrub), "a schedule ends with its server");
         std::fs::write(directory.path().join(NAME), "format = 2\n").unwrap();
         assert_eq!(Record::read(directory.path()).get(), None);
     }

@@ -339,6 +339,11 @@ impl Target {
         Ok(())
     }
 
+    /// Counts the space of its lots again, from its datafiles.
+    pub(crate) fn recount_lots(&self) -> Result<()> {
+        self.home.lots.recount()
+    }
+
     /// Returns the record of its last scrub.
     pub(crate) fn scrubbed(&self) -> &Record {
         &self.scrubbed

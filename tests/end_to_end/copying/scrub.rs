@@ -1,8 +1,12 @@
 //! `thalweg scrub`: what it finds, what it leaves alone, and that it goes on where it was interrupted.
 
 use super::damaged::{datafiles, flip};
-use crate::common::{CommandOutput, Running, Servers, Up, content, file, run, scratch, text, thalweg, wait_until};
+use crate::common::{CommandOutput, Mounted, Running, Servers, Up, can_mount, content, file, run, scratch, text, thalweg, wait_until};
+use std::io::Write;
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 fn scrub(store: &Up, arguments: &[&str]) -> CommandOutput {
     run([&["scrub", "--quiet", "--no-limit", "--store", &store.address][..], arguments].concat())
@@ -103,6 +107,11 @@ fn what_belongs_to_no_file_is_found_and_moved_away_only_on_request() {
     kinds.sort();
     assert_eq!(kinds, ["orphan", "orphan", "strange"]);
     assert!(orphan.exists() && sums.exists());
+    // A number of a start of the metadata service that has not been.
+    let later = file(&part, "00000f0000000007.1", b"?");
+    let start = "is of start 15 of the metadata service, which is in start 1";
+    assert!(scrub(&store, &[]).failed(3, &[]).out.contains(start));
+    std::fs::remove_file(later).unwrap();
     let repaired = scrub(&store, &["--repair"]).failed(3, &[]);
     assert_eq!(repaired.out.matches("moved to set-aside").count(), 2, "{}", repaired.out);
     assert!(!orphan.exists() && !sums.exists() && strange.exists());
@@ -135,6 +144,120 @@ fn missing_and_short_datafiles_are_found_by_their_names() {
     assert!(found.contains(&("lost".to_owned(), "/missing".to_owned())), "{found:?}");
     assert!(found.contains(&("lost".to_owned(), "/short".to_owned())), "{found:?}");
     assert!(!found.iter().any(|(_, path)| path == "/whole"), "{found:?}");
+    let df = run(["df", "--store", &store.address]).done().out;
+    assert!(df.contains(&format!("s ago, {} findings;", found.len())), "{df}");
+}
+
+#[test]
+fn a_lot_that_was_counted_wrongly_is_found_and_counted_again_on_request() {
+    let here = scratch();
+    let store = Up::start(1);
+    let source = file(here.path(), "f", &content(8, 100_000));
+    run(["lot", "create", "--store", &store.address, "--size", "64Mi", "--for", "1d", "--level", "admission", "kept"]).done();
+    run(["cp", "--sync", "--lot", "kept", text(&source), &store.path("/f")]).done();
+    run(["cp", "--sync", "--lot", "kept", text(&source), &store.path("/g")]).done();
+    scrub(&store, &[]).done();
+    // Behind the server's back.
+    let datafile = stored(&target_of(&store, 0).join("lots")).remove(0);
+    let opened = std::fs::File::options().write(true).open(&datafile).unwrap();
+    // SAFETY: an open descriptor.
+    let done = unsafe { libc::fallocate(opened.as_raw_fd(), libc::FALLOC_FL_KEEP_SIZE, 0, 8 << 20) };
+    assert_eq!(done, 0, "{}", std::io::Error::last_os_error());
+    let said = scrub(&store, &[]).failed(3, &[]);
+    assert_eq!(said.out.matches("is counted as using").count(), 1, "{}", said.out);
+    assert!(said.out.contains("account: thalweg scrub --repair counts it again"), "{}", said.out);
+    let said = scrub(&store, &["--repair"]).failed(3, &[]);
+    assert!(said.out.contains("; counted again"), "{}", said.out);
+    scrub(&store, &[]).done();
+    for name in ["/f", "/g"] {
+        run(["rm", &store.path(name)]).done();
+    }
+    wait_until("the lot is empty", || run(["lot", "show", "kept", "--json", "--store", &store.address]).json()["used_bytes"] == 0);
+}
+
+/// Returns the files below a directory.
+fn stored(directory: &Path) -> Vec<PathBuf> {
+    let paths = std::fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().path());
+    paths.flat_map(|path| if path.is_dir() { stored(&path) } else { vec![path] }).filter(|path| !text(path).ends_with(".crc")).collect()
+}
+
+#[test]
+fn a_store_that_is_written_renamed_and_removed_meanwhile_has_no_findings() {
+    let here = scratch();
+    let store = Up::start(2);
+    let sources: Vec<_> =
+        [0, 5_000, 70_000, 2_000_000].map(|size| file(here.path(), &size.to_string(), &content(size as u64, size))).into();
+    run(["lot", "create", "--store", &store.address, "--size", "256Mi", "--for", "1d", "--level", "admission", "kept"]).done();
+    let done = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let (address, sources, done) = (&store.address, &sources, &done);
+        for thread in 0..2 {
+            scope.spawn(move || {
+                for n in 0.. {
+                    if done.load(Ordering::Relaxed) {
+                        return;
+                    }
+                    let (at, other) = (format!("{address}/t{thread}-{}", n % 3), format!("{address}/t{thread}-moved"));
+                    let lot: &[&str] = if n % 4 == 0 { &["--lot", "kept"] } else { &[] };
+                    let source = text(&sources[n % sources.len()]);
+                    run([&["cp", "--quiet", "--force", source, &at][..], lot].concat()).done();
+                    match n % 5 {
+                        1 => run(["rm", "--force", &at]).done(),
+                        3 => run(["mv", &at, &other]).done(),
+                        _ => run(["stat", &at]).done(),
+                    };
+                }
+            });
+        }
+        let scrubs = (0..8).map(|_| scrub(&store, &["--repair"])).collect::<Vec<_>>();
+        done.store(true, Ordering::Relaxed);
+        scrubs.into_iter().for_each(|said| drop(said.done()));
+    });
+    scrub(&store, &[]).done();
+}
+
+#[test]
+fn a_file_that_is_open_and_has_no_name_any_more_is_left_alone() {
+    if !can_mount() {
+        return;
+    }
+    let here = scratch();
+    let store = Up::start(2);
+    let mounted = Mounted::new(&store, &here.path().join("mnt"), &[]);
+    let bytes = content(9, 300_000);
+    let mut opened = std::fs::File::options().read(true).write(true).create_new(true).open(mounted.at("f")).unwrap();
+    opened.write_all(&bytes).unwrap();
+    opened.sync_all().unwrap();
+    std::fs::remove_file(mounted.at("f")).unwrap();
+    scrub(&store, &["--repair"]).done();
+    // From the store, not from the kernel's pages.
+    opened.write_all(b"on").unwrap();
+    opened.sync_all().unwrap();
+    // SAFETY: an open descriptor.
+    assert_eq!(unsafe { libc::posix_fadvise(opened.as_raw_fd(), 0, 0, libc::POSIX_FADV_DONTNEED) }, 0);
+    let mut back = vec![0; bytes.len() + 2];
+    opened.read_exact_at(&mut back, 0).unwrap();
+    assert!(back.starts_with(&bytes) && back.ends_with(b"on"));
+    drop(opened);
+    mounted.umount().done();
+    scrub(&store, &[]).done();
+}
+
+#[test]
+fn a_server_that_is_away_is_an_error_and_the_rest_is_examined() {
+    let here = scratch();
+    let mut servers = Servers::start(2);
+    let store = text(&servers.store).to_owned();
+    let source = file(here.path(), "source", &content(5, 300_000));
+    for n in 0..8 {
+        run(["cp", "--layout", "basic_dist", "--store", &store, text(&source), &format!("thal:/f{n}")]).done();
+    }
+    servers.kill("io1");
+    let away = ["scrub", "--quiet", "--no-limit", "--timeout", "2s", "--store", &store];
+    let said = run([&away[..], &["--json"]].concat()).failed(1, &["not everything was examined", "io1"]).json();
+    assert_eq!((&said["complete"], said["datafiles"].as_u64().unwrap() > 0), (&false.into(), true), "{said}");
+    servers.serve("io1");
+    run(away).done();
 }
 
 #[test]
@@ -213,6 +336,13 @@ fn a_store_scrubs_itself_when_a_scrub_is_due() {
     assert_eq!(store.process.wait(), Some(0));
     let store = store.again_with(&["--scrub", "7d"]);
     wait_until("the first scrub has ended", || run(["df", "--store", &store.address]).done().out.contains("; the next is due in 6d"));
+    // A schedule ends with the process that has it; the record of the scrub does not.
+    let mut store = store;
+    store.process.signal(libc::SIGTERM);
+    assert_eq!(store.process.wait(), Some(0));
+    let store = store.again();
+    let df = run(["df", "--store", &store.address]).done().out;
+    assert!(df.contains("ago, nothing found; none is scheduled"), "{df}");
 }
 
 #[test]

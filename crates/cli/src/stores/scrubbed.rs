@@ -5,10 +5,12 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use thalweg_base::numbers;
 use thalweg_client::DataClient;
 use thalweg_client::metadata::MetadataClient;
-use thalweg_client::scrub::{Finding, ScrubOptions, Watch, scrub};
+use thalweg_client::scrub::{Finding, FindingKind, ScrubOptions, Watch, schedule, scrub};
+use thalweg_store::backup::{self, Source};
 use thalweg_trace::Tracer;
 use thalweg_wire::protocol::io::TargetSpace;
 use thalweg_wire::protocol::scrub::ScrubRecord;
+use thalweg_wire::{Connect, Error};
 
 /// Ranges shown of one finding.
 const RANGES: usize = 4;
@@ -75,9 +77,20 @@ pub(crate) fn finding(finding: &Finding) -> String {
         line.push_str(&format!("; {bytes}{datafile}{target}"));
     }
     if finding.repaired {
-        line.push_str("; moved to set-aside");
+        line.push_str(if finding.kind == FindingKind::Account { "; counted again" } else { "; moved to set-aside" });
     }
     line
+}
+
+/// Checks the metadata of a running store; returns what is wrong with its rows, a sentence each.
+pub(crate) fn check_rows(service: &str, options: &Connect) -> Result<Vec<String>, Error> {
+    let (checked, _) = backup::check(&Source::Running(service, options))?;
+    let row = |found: &backup::Finding| format!("{} {}: {}", found.table, found.key, found.problem);
+    let mut all: Vec<String> = checked.findings.iter().map(row).collect();
+    if checked.more > 0 {
+        all.push(format!("and {} more", numbers::count(checked.more)));
+    }
+    Ok(all)
 }
 
 /// A scrub that ends with its server.
@@ -92,17 +105,25 @@ impl Watch for Background {
 }
 
 /// Scrubs a store whenever its last scrub is `every` ago, until the interrupt. What is found is printed as notes.
-pub(crate) fn scrub_every(names: &MetadataClient, data: &DataClient, every: Duration, bytes_per_second: u64, interrupt: &Interrupt) {
+pub(crate) fn scrub_every(
+    (names, data): (&MetadataClient, &DataClient),
+    (service, options): (&str, &Connect),
+    every: Duration,
+    bytes_per_second: u64,
+    interrupt: &Interrupt,
+) {
     let every_ns = i64::try_from(every.as_nanos()).unwrap_or(i64::MAX);
     let is_due = |space: &TargetSpace| space.scrub.as_ref().map_or(0, ended_ns).saturating_add(every_ns) <= now_ns();
+    schedule(data, every);
     loop {
         let (space, _) = data.space(&mut Tracer::off());
         if space.iter().any(is_due) {
-            let options =
+            let wanted =
                 ScrubOptions { bytes_per_second: Some(bytes_per_second), go_on: true, every: Some(every), ..ScrubOptions::default() };
-            match scrub(names, data, &options, &Background(interrupt.clone())) {
+            match scrub(names, data, &wanted, &|| check_rows(service, options), &Background(interrupt.clone())) {
                 Ok(report) => {
-                    report.findings.iter().for_each(|finding| output::note(&format!("thalweg scrub: {}", self::finding(finding))))
+                    report.findings.iter().for_each(|finding| output::note(&format!("thalweg scrub: {}", self::finding(finding))));
+                    report.silent.iter().for_each(|error| output::note(&format!("thalweg scrub: not everything was examined: {error}")));
                 }
                 Err(error) => output::note(&format!("thalweg scrub: {error}")),
             }

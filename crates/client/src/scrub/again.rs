@@ -1,16 +1,21 @@
 //! A second look at what did not fit: what was removed, completed or moved meanwhile is no finding.
 
 use super::findings::{FindingKind, Place};
+use super::lots;
 use super::scrubbing::Scrub;
 use super::targets::{belongs, place_of};
-use crate::files::FileHandle;
+use crate::files::{FileHandle, Names};
 use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
 use thalweg_trace::Tracer;
-use thalweg_wire::protocol::io::{DatafileId, FileId, IoReply, IoRequest, LotId, TargetId};
-use thalweg_wire::protocol::lots::{LotUse, ShareRequest};
+use thalweg_wire::protocol::common::ServiceStart;
+use thalweg_wire::protocol::io::{DatafileId, FileId, LotId, TargetId};
 use thalweg_wire::protocol::metadata::{FileLayout, FilePath};
 use thalweg_wire::protocol::scrub::{ScrubRequest, ScrubbedDatafile, SumsState};
 use thalweg_wire::{ErrorKind, Result, limits};
+
+/// Maximum time to wait for removals that are under way.
+const REMOVALS: Duration = Duration::from_secs(10);
 
 /// Looks at all suspects again; moves orphans away if that was asked for.
 pub(super) fn look(scrub: &Scrub<'_>) -> Result<()> {
@@ -21,6 +26,9 @@ pub(super) fn look(scrub: &Scrub<'_>) -> Result<()> {
         let mut found = scrub.found.lock();
         (std::mem::take(&mut found.suspects), std::mem::take(&mut found.short))
     };
+    if !suspects.is_empty() {
+        wait_for_removals(scrub);
+    }
     let mut orphans: BTreeMap<TargetId, Vec<DatafileId>> = BTreeMap::new();
     for (id, before) in &suspects {
         if let Some(kind) = suspect(scrub, id, before)?
@@ -34,13 +42,21 @@ pub(super) fn look(scrub: &Scrub<'_>) -> Result<()> {
     }
     damage(scrub)?;
     if scrub.options.paths.is_empty() {
-        accounts(scrub);
+        lots::compare(scrub);
     }
     name_files(scrub);
     if scrub.options.repair {
         set_aside(scrub, &orphans);
     }
     Ok(())
+}
+
+/// Waits a little until the datafiles of removed files are removed too: they belong to no file meanwhile.
+fn wait_for_removals(scrub: &Scrub<'_>) {
+    let until = Instant::now() + REMOVALS;
+    while Names::removals(scrub.names, &mut Tracer::off()) > 0 && Instant::now() < until && !scrub.is_over() {
+        std::thread::sleep(Duration::from_millis(50));
+    }
 }
 
 /// Looks again at a datafile that belongs to no file, or elsewhere, or is missing.
@@ -72,7 +88,7 @@ fn suspect(scrub: &Scrub<'_>, id: &DatafileId, before: &ScrubbedDatafile) -> Res
         (None, SumsState::Alone) => {
             (FindingKind::Orphan, "checksums of a datafile that is not there, of a file that does not exist".to_owned())
         }
-        (None, _) => (FindingKind::Orphan, format!("{} bytes of a file that does not exist", now.size_bytes)),
+        (None, _) => (FindingKind::Orphan, format!("{} bytes of a file that does not exist{}", now.size_bytes, not_begun(scrub, id.file))),
         (Some(layout), SumsState::Alone) if is_there(layout) => {
             (FindingKind::Lost, "the datafile is missing; its checksums are there".to_owned())
         }
@@ -124,6 +140,15 @@ fn is_still_damaged(scrub: &Scrub<'_>, place: &Place, datafile: DatafileId) -> R
     Ok(scrub.is_over())
 }
 
+/// Says that a file's number is of a start that has not been, if it is.
+fn not_begun(scrub: &Scrub<'_>, file: FileId) -> String {
+    let now = Names::service(scrub.names, ServiceStart { epoch: file.epoch(), start: 0 });
+    match now.filter(|now| now.epoch < file.epoch()) {
+        Some(now) => format!(": its number is of start {} of the metadata service, which is in start {}", file.epoch(), now.epoch),
+        None => String::new(),
+    }
+}
+
 fn in_lot(lot: Option<LotId>) -> String {
     lot.map_or_else(String::new, |lot| format!(" in lot {lot}"))
 }
@@ -148,33 +173,6 @@ fn sizes(scrub: &Scrub<'_>, file: FileId, path: &[u8]) -> Result<()> {
     Ok(())
 }
 
-/// Holds the use of each lot on each target against the blocks of its datafiles, where it is the same before and after.
-fn accounts(scrub: &Scrub<'_>) {
-    let Some(before) = uses(scrub) else { return };
-    let counted = scrub.found.lock().lots.clone();
-    let now = uses(scrub).unwrap_or_default();
-    for (of, used_bytes) in before {
-        let blocks = counted.get(&of).copied().unwrap_or(0);
-        if now.get(&of) == Some(&used_bytes) && used_bytes != blocks {
-            let (target, lot) = of;
-            let place = Place { target: Some(target), ..Place::default() };
-            let problem = format!("lot {lot} is counted as using {used_bytes} bytes on target {target}, but has {blocks}");
-            scrub.found.lock().add(FindingKind::Account, place, problem);
-        }
-    }
-}
-
-/// Returns the use of each lot on each target.
-fn uses(scrub: &Scrub<'_>) -> Option<BTreeMap<(TargetId, LotId), u64>> {
-    let mut all = BTreeMap::new();
-    for link in scrub.data.links() {
-        let reply = link.call(&mut Tracer::off(), &IoRequest::Share(ShareRequest::List), &[]).ok()?.0;
-        let IoReply::Lots(uses) = reply else { return None };
-        all.extend(uses.into_iter().map(|LotUse { share, target, used_bytes, .. }| ((target, share.lot), used_bytes)));
-    }
-    Some(all)
-}
-
 /// Names the files that findings are about.
 fn name_files(scrub: &Scrub<'_>) {
     let mut found = scrub.found.lock();
@@ -195,9 +193,7 @@ fn set_aside(scrub: &Scrub<'_>, orphans: &BTreeMap<TargetId, Vec<DatafileId>>) {
             let mut found = scrub.found.lock();
             match moved {
                 Ok(()) => {
-                    let is_moved = |place: &Place| {
-                        place.target == Some(*target) && place.file.is_some_and(|file| some.iter().any(|id| id.file == file))
-                    };
+                    let is_moved = |place: &Place| place.id.is_some_and(|id| some.contains(&id));
                     let orphans = found.report.findings.iter_mut().filter(|finding| finding.kind == FindingKind::Orphan);
                     orphans.filter(|finding| is_moved(&finding.place)).for_each(|finding| finding.repaired = true);
                 }

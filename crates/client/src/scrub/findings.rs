@@ -1,7 +1,7 @@
 //! What a scrub finds.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
-use thalweg_wire::protocol::io::{DatafileId, FileId, TargetId};
+use thalweg_wire::protocol::io::{DatafileId, FileId, LotId, TargetId};
 use thalweg_wire::protocol::scrub::ScrubbedDatafile;
 
 /// Maximum findings of a report; the rest is counted.
@@ -26,6 +26,8 @@ pub enum FindingKind {
     Partial,
     /// A lot's use was counted wrongly.
     Account,
+    /// A row of the metadata contradicts others, or cannot be read.
+    Metadata,
 }
 
 impl FindingKind {
@@ -40,6 +42,7 @@ impl FindingKind {
             FindingKind::Strange => "strange",
             FindingKind::Partial => "partial",
             FindingKind::Account => "account",
+            FindingKind::Metadata => "metadata",
         }
     }
 
@@ -53,7 +56,8 @@ impl FindingKind {
             FindingKind::Misplaced => "no reader looks there: move it away once you know that you do not need it",
             FindingKind::Strange => "move it away if you know what it is; no server reads it",
             FindingKind::Partial => "thalweg rm --partials removes it",
-            FindingKind::Account => "restart its server, which counts again",
+            FindingKind::Account => "thalweg scrub --repair counts it again",
+            FindingKind::Metadata => "stop the store, and run thalweg metadata check; thalweg metadata restore goes back to a backup",
         }
     }
 }
@@ -126,7 +130,11 @@ pub(super) struct Collected {
     /// Files that findings are about, whose paths are wanted.
     pub(super) paths: HashMap<FileId, Option<Vec<u8>>>,
     /// Blocks of lots' datafiles on each target.
-    pub(super) lots: BTreeMap<(TargetId, thalweg_wire::protocol::io::LotId), u64>,
+    pub(super) lots: BTreeMap<(TargetId, LotId), u64>,
+    /// Bytes that each target has, as far as can be estimated.
+    pub(super) about: BTreeMap<TargetId, u64>,
+    /// How much of each target's lots was used at the beginning.
+    pub(super) uses: BTreeMap<(TargetId, LotId), u64>,
 }
 
 impl Collected {
@@ -139,6 +147,13 @@ impl Collected {
             self.paths.entry(file).or_insert_with(|| place.path.clone());
         }
         self.report.findings.push(Finding { kind, place, problem, repaired: false });
+    }
+
+    /// Estimates the bytes of all targets, of which one has about this many.
+    pub(super) fn about(&mut self, (target, bytes): (TargetId, u64), targets: usize) -> u64 {
+        self.about.insert(target, bytes);
+        let sum: u128 = self.about.values().map(|bytes| u128::from(*bytes)).sum();
+        u64::try_from(sum * targets as u128 / self.about.len() as u128).unwrap_or(u64::MAX)
     }
 
     pub(super) fn suspect(&mut self, found: &ScrubbedDatafile) {
@@ -156,5 +171,18 @@ impl Collected {
         } else {
             self.report.more += 1;
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn targets_of_which_nothing_is_known_are_estimated_like_the_others() {
+        let mut found = Collected::default();
+        assert_eq!(found.about((TargetId(0), 100), 4), 400);
+        assert_eq!(found.about((TargetId(1), 300), 4), 800);
+        assert_eq!(found.about((TargetId(0), 200), 4), 1000);
     }
 }

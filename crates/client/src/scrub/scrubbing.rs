@@ -1,6 +1,6 @@
 //! A scrub while it runs: what all its steps share.
 
-use super::findings::Collected;
+use super::findings::{Collected, FindingKind, Place};
 use super::pace::Pace;
 use crate::files::DataClient;
 use crate::metadata::MetadataClient;
@@ -34,9 +34,12 @@ pub struct ScrubOptions {
 pub trait Watch: Sync {
     /// Whether it is to end.
     fn is_over(&self) -> bool;
-    /// So many bytes were read, of about this many.
+    /// So many bytes were read, of about this many in all; 0: unknown.
     fn read(&self, bytes: u64, about: u64);
 }
+
+/// Reads the metadata's rows, and returns what is wrong with them, a sentence each.
+pub type CheckRows<'a> = &'a dyn Fn() -> Result<Vec<String>>;
 
 /// A scrub while it runs.
 pub(super) struct Scrub<'a> {
@@ -70,6 +73,18 @@ impl<'a> Scrub<'a> {
                 Ok(*page)
             }
             other => Err(unexpected(&other).at_server(self.data.links()[server].name())),
+        }
+    }
+
+    /// Adds what is wrong with the metadata's rows.
+    pub(super) fn rows(&self, check: CheckRows<'_>) {
+        let problems = check();
+        let mut found = self.found.lock();
+        match problems {
+            Ok(problems) => {
+                problems.into_iter().for_each(|problem| found.add(FindingKind::Metadata, Place::default(), problem));
+            }
+            Err(error) => found.report.silent.push(error.to_string()),
         }
     }
 

@@ -1,6 +1,7 @@
 //! The targets of a store, page by page.
 
 use super::findings::{FindingKind, Place};
+use super::lots;
 use super::scrubbing::Scrub;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -29,7 +30,12 @@ fn now_ns() -> i64 {
 /// Scrubs all targets, several at a time. Returns how each was begun, without those whose server did not answer.
 pub(super) fn scrub_all(scrub: &Scrub<'_>) -> Result<Started> {
     let (space, silent) = scrub.data.space(&mut Tracer::off());
-    scrub.found.lock().report.silent.extend(silent.iter().map(ToString::to_string));
+    let uses = lots::uses(scrub);
+    {
+        let mut found = scrub.found.lock();
+        found.report.silent.extend(silent.iter().map(ToString::to_string));
+        found.uses = uses;
+    }
     let targets = &scrub.data.map().targets;
     let (next, started) = (AtomicUsize::new(0), thalweg_base::sync::Mutex::new(Started::new()));
     let work = || {
@@ -69,6 +75,10 @@ fn scrub_target(scrub: &Scrub<'_>, entry: &TargetEntry, space: &TargetSpace) -> 
     record.every_ns = scrub.options.every.map_or(before.every_ns, |every| i64::try_from(every.as_nanos()).unwrap_or(i64::MAX));
     record.ended_ns = 0;
     let mut cursor = record.at.unwrap_or_default();
+    if cursor.lot.is_some() {
+        // Not all of its lots' datafiles are met this time.
+        scrub.found.lock().uses.retain(|(of, _), _| *of != target);
+    }
     let mut recorded: Option<Instant> = None;
     let findings = || scrub.found.lock().report.findings.iter().filter(|found| found.place.target == Some(target)).count() as u64;
     let begun_with = record.findings.saturating_sub(findings());
@@ -77,7 +87,7 @@ fn scrub_target(scrub: &Scrub<'_>, entry: &TargetEntry, space: &TargetSpace) -> 
         record.read_bytes += page.read_bytes;
         record.datafiles += page.datafiles.iter().filter(|found| found.is_whole).count() as u64;
         let about = estimate(record.read_bytes, page.next.as_ref());
-        scrub.watch.read(page.read_bytes, about);
+        scrub.watch.read(page.read_bytes, scrub.found.lock().about((target, about), scrub.data.map().targets.len()));
         examine(scrub, target, &page)?;
         let Some(next) = page.next else { break };
         if next == cursor {
@@ -115,7 +125,10 @@ pub(super) fn record_ends(scrub: &Scrub<'_>, started: &Started) {
     for entry in &scrub.data.map().targets {
         let Some(record) = started.get(&entry.target).filter(|record| record.at.is_none()) else { continue };
         let mut found = scrub.found.lock();
-        let here = found.report.findings.iter().filter(|found| found.place.target == Some(entry.target) && !found.repaired).count() as u64;
+        // What is wrong with a file or a row, and not with one target, is in the first target's record.
+        let is_first = scrub.data.map().targets.first().is_some_and(|first| first.target == entry.target);
+        let is_here = |place: &Place| place.target.map_or(is_first, |target| target == entry.target);
+        let here = found.report.findings.iter().filter(|found| is_here(&found.place) && !found.repaired).count() as u64;
         let record = ScrubRecord { ended_ns: now_ns(), findings: record.findings + here, ..record.clone() };
         drop(found);
         if let Err(error) = scrub.done(entry.server as usize, ScrubRequest::Record { target: entry.target, scrub: record }) {

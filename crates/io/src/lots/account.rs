@@ -136,6 +136,12 @@ impl Accounts {
         }
     }
 
+    /// Returns all accounts.
+    pub(super) fn all(&self) -> Vec<(Key, Arc<Account>)> {
+        let of = |part: &Mutex<Part>| part.lock().iter().map(|(key, account)| (*key, Arc::clone(account))).collect::<Vec<_>>();
+        self.0.iter().flat_map(of).collect()
+    }
+
     /// Returns a datafile's account, if there is one.
     pub(super) fn find(&self, key: Key) -> Option<Arc<Account>> {
         self.part(key).lock().get(&key).cloned()

@@ -297,6 +297,20 @@ impl Lot {
         }
     }
 
+    /// Looks at all datafiles that have an account.
+    pub(super) fn look_at_all(&self, now: impl Fn(Key) -> Option<Blocks>) {
+        for (key, account) in self.accounts.all() {
+            self.look(&mut account.lock(), || now(key));
+        }
+    }
+
+    /// Corrects the use from `known` to `found` bytes, unless it changed meanwhile or may change: then the next count does.
+    pub(super) fn correct(&self, known: u64, found: u64) {
+        if self.used() == known && self.taken() == known {
+            self.settle(known, found, 0);
+        }
+    }
+
     /// Runs work that may free a datafile's blocks, and accounts for it.
     pub(super) fn give<T>(&self, account: &Account, now: impl FnOnce() -> Option<Blocks>, work: impl FnOnce() -> T) -> T {
         let mut state = account.lock();

@@ -12,7 +12,7 @@ use super::more::More;
 use super::neighbours;
 use super::share_file::{ShareFile, StoredShare};
 use super::volume::{Member, Volume};
-use super::walk::{each_used, write_back};
+use super::walk::{self, each_used, write_back};
 use crate::name::{LOTS, Name, clear_directory, lot_directory, lots_in};
 use rustix::fs::AtFlags;
 use std::collections::BTreeMap;
@@ -154,6 +154,31 @@ impl Lots {
     /// Looks at all datafiles of a lot with pending bytes.
     pub(super) fn look_at_pending(&self, lot: &Lot) {
         lot.look_at_pending(|(file, index)| self.blocks_at(DatafileId { file, index, target: self.target, lot: Some(lot.id) }));
+    }
+
+    /// Counts all lots again: each datafile, and then their sum by a walk, since datafiles without an account are in the sum only.
+    ///
+    /// # Errors
+    /// The directory cannot be read.
+    pub(crate) fn recount(&self) -> Result<()> {
+        let all = self.all();
+        let known = all.iter().map(|lot| {
+            lot.look_at_all(|(file, index)| {
+                let name = Name::of(DatafileId { file, index, target: self.target, lot: Some(lot.id) });
+                match rustix::fs::statat(&self.root, name.as_c_str(), AtFlags::SYMLINK_NOFOLLOW) {
+                    Ok(found) => Some(Blocks { bytes: (found.st_blocks as u64).saturating_mul(512), has_name: true }),
+                    Err(rustix::io::Errno::NOENT) => Some(Blocks { bytes: 0, has_name: false }),
+                    Err(_) => None,
+                }
+            });
+            lot.used()
+        });
+        let known: Vec<u64> = known.collect();
+        let found = walk::used(&self.directory)?;
+        for (lot, known) in all.iter().zip(known) {
+            lot.correct(known, found.get(&lot.id).copied().unwrap_or(0));
+        }
+        Ok(())
     }
 
     /// Returns the bytes a lot's datafiles take.

@@ -36,12 +36,12 @@ pub(super) fn serve(targets: &BTreeMap<TargetId, Target>, request: ScrubRequest)
             Ok(IoReply::Done)
         }
         ScrubRequest::AddChecksums { target } => of(target)?.add_sums().map(|()| IoReply::Done),
+        ScrubRequest::Recount { target } => of(target)?.recount_lots().map(|()| IoReply::Done),
         ScrubRequest::Record { target, scrub } => {
             let target = of(target)?;
             // An earlier release's target stays one: it has no place for this.
-            if target.has_sums() {
-                target.scrubbed().set(target.directory(), &scrub)?;
-            }
+            let directory = target.has_sums().then(|| target.directory());
+            target.scrubbed().set(directory, &scrub)?;
             Ok(IoReply::Done)
         }
     }

@@ -13,6 +13,7 @@ mod metadata;
 #[path = "../../../../tests/postgresql.rs"]
 mod postgresql;
 mod rot;
+mod scrub;
 mod walk;
 mod wire;
 mod wire_panics;

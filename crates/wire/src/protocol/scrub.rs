@@ -40,6 +40,11 @@ pub enum ScrubRequest {
         /// The target.
         target: TargetId,
     },
+    /// Counts the space of all lots on a target again, from its datafiles: [`super::io::IoReply::Done`].
+    Recount {
+        /// The target.
+        target: TargetId,
+    },
     /// Records durably how far a scrub has come: [`super::io::IoReply::Done`].
     Record {
         /// The target.

@@ -111,8 +111,9 @@ fn scrub_every(store: &RunningStore, every: Duration, bytes_per_second: u64, int
     let service = address.service().map_err(Failure::failed)?;
     let names = MetadataClient::connect(&mut Tracer::off(), &service, &options).map_err(Failure::failed)?;
     let map = names.map();
-    let data = DataClient::of_store(map.as_ref().clone(), &Connect { store: Some(map.store), ..options }, Arc::new(names.clone()));
+    let of_data = Connect { store: Some(map.store), ..options.clone() };
+    let data = DataClient::of_store(map.as_ref().clone(), &of_data, Arc::new(names.clone()));
     let interrupt = interrupt.clone();
-    let work = move || scrubbed::scrub_every(&names, &data, every, bytes_per_second, &interrupt);
+    let work = move || scrubbed::scrub_every((&names, &data), (&service, &options), every, bytes_per_second, &interrupt);
     std::thread::Builder::new().name("scrub".to_owned()).spawn(work).map_err(|e| Failure::failed(format!("starting a thread: {e}")))
 }

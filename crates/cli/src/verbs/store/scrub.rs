@@ -7,9 +7,11 @@ use crate::{failure::Failure, interrupt::Interrupt, names, output, scrubbed};
 use serde::Serialize;
 use std::collections::BTreeSet;
 use std::ffi::OsString;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 use thalweg_base::numbers;
 use thalweg_client::scrub::{Finding, ScrubOptions, ScrubReport, Watch, scrub};
+use thalweg_wire::Connect;
 use thalweg_wire::protocol::metadata::FileId;
 
 /// Findings shown; `--json` has all.
@@ -34,7 +36,7 @@ pub(crate) struct Arguments {
     /// Read as fast as possible
     #[arg(long, conflicts_with = "rate")]
     no_limit: bool,
-    /// Move datafiles that belong to no file to TARGET/set-aside. Nothing is removed, and no file changes
+    /// Move datafiles that belong to no file to TARGET/set-aside, and count lots again. Nothing is removed, and no file changes
     #[arg(long, conflicts_with_all = ["paths", "file"])]
     repair: bool,
     /// Give checksums to targets that an earlier release made, while the store runs. Earlier releases can then no longer serve them
@@ -122,13 +124,7 @@ impl<'a> FindingDocument<'a> {
 struct Watching {
     interrupt: Interrupt,
     progress: Progress,
-    totals: parking_lot::Mutex<Totals>,
-}
-
-#[derive(Default)]
-struct Totals {
-    read: u64,
-    about: u64,
+    read_bytes: AtomicU64,
 }
 
 impl Watch for Watching {
@@ -137,13 +133,10 @@ impl Watch for Watching {
     }
 
     fn read(&self, bytes: u64, about: u64) {
-        let mut totals = self.totals.lock();
-        totals.read += bytes;
-        // Of the target that is estimated to be the longest: they are read side by side.
-        totals.about = totals.about.max(about);
+        let read_bytes = self.read_bytes.fetch_add(bytes, Ordering::Relaxed) + bytes;
         self.progress.advance(bytes);
-        if totals.about > 0 {
-            self.progress.expect(totals.about.max(totals.read));
+        if about > 0 {
+            self.progress.expect(about.max(read_bytes));
         }
     }
 }
@@ -171,8 +164,17 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     };
     let session = Session::connect(&paths[0].store, &arguments.store)?;
     let begun = Instant::now();
-    let watching = Watching { interrupt, progress: Progress::new("scrub", None, arguments.quiet), totals: parking_lot::Mutex::default() };
-    let report = scrub(session.names(), session.data(), &options, &watching).map_err(Failure::failed)?;
+    let watching = Watching { interrupt, progress: Progress::new("scrub", None, arguments.quiet), read_bytes: AtomicU64::new(0) };
+    let rows = || {
+        let connect = Connect {
+            timeout: arguments.store.timeout,
+            node: arguments.store.node(),
+            credentials: arguments.store.credentials(&paths[0].store)?,
+            ..Connect::default()
+        };
+        scrubbed::check_rows(&paths[0].store.service()?, &connect)
+    };
+    let report = scrub(session.names(), session.data(), &options, &rows, &watching).map_err(Failure::failed)?;
     let Watching { interrupt, progress, .. } = watching;
     drop(progress);
     let seconds = begun.elapsed().as_secs_f64();
