@@ -34,10 +34,11 @@ def stores(bench):
     if key not in bench.kept:
         directory = bench.path(key)
 
-        def store():
-            return Store(bench.program("thalweg"), [directory], directory + ".log", flags=["--servers", 4])
+        # Each start has its own log: the address of the last one is looked for in it.
+        def store(log):
+            return Store(bench.program("thalweg"), [directory], f"{directory}-{log}.log", flags=["--servers", 4])
 
-        with store():
+        with store("made"):
             pass
         identities = [path for path in files.files_under(directory) if os.path.basename(path) == "thalweg-target.toml"]
         for path in identities:
@@ -45,7 +46,7 @@ def stores(bench):
                 text = identity.read()
             with open(path, "w", encoding="utf-8") as identity:
                 identity.write(text.replace("format = 2", "format = 1", 1))
-        started = bench.closing.enter_context(store())
+        started = bench.closing.enter_context(store("served"))
         if started.run("df", "--store", started.address).count("no checksums at rest") != 1:
             raise Broken(f"{directory}: `df` does not say that it has no checksums")
         bench.kept[key] = started
