@@ -149,8 +149,11 @@ impl Collected {
         self.report.findings.push(Finding { kind, place, problem, repaired: false });
     }
 
-    /// Estimates the bytes of all targets, of which one has about this many.
+    /// Estimates the bytes of all targets, of which one has about this many; 0: it is not known.
     pub(super) fn about(&mut self, (target, bytes): (TargetId, u64), targets: usize) -> u64 {
+        if bytes == 0 {
+            return 0;
+        }
         self.about.insert(target, bytes);
         let sum: u128 = self.about.values().map(|bytes| u128::from(*bytes)).sum();
         u64::try_from(sum * targets as u128 / self.about.len() as u128).unwrap_or(u64::MAX)
@@ -184,5 +187,6 @@ mod tests {
         assert_eq!(found.about((TargetId(0), 100), 4), 400);
         assert_eq!(found.about((TargetId(1), 300), 4), 800);
         assert_eq!(found.about((TargetId(0), 200), 4), 1000);
+        assert_eq!(found.about((TargetId(2), 0), 4), 0);
     }
 }

@@ -17,6 +17,8 @@ use thalweg_wire::{Error, Result};
 const THREADS: usize = 8;
 /// Interval between records of how far a scrub has come.
 const RECORD_EVERY: Duration = Duration::from_secs(10);
+/// Parts of a target, of 256, that tell how much is in all.
+const ENOUGH_PARTS: u128 = 16;
 /// Ranges of one finding; the rest is in the last of them.
 const RANGES: usize = 64;
 
@@ -64,6 +66,7 @@ fn scrub_target(scrub: &Scrub<'_>, entry: &TargetEntry, space: &TargetSpace) -> 
     if !is_on && scrub.options.add_checksums {
         scrub.done(server, ScrubRequest::AddChecksums { target })?;
     }
+    let last_bytes = if before.ended_ns > 0 { before.read_bytes } else { 0 };
     let mut record = match (scrub.options.go_on, before.at) {
         (true, Some(_)) => before.clone(),
         _ => ScrubRecord {
@@ -86,7 +89,7 @@ fn scrub_target(scrub: &Scrub<'_>, entry: &TargetEntry, space: &TargetSpace) -> 
         let page = scrub.page(server, ScrubRequest::Page { target, from: cursor, most_bytes: scrub.pace.most_bytes() })?;
         record.read_bytes += page.read_bytes;
         record.datafiles += page.datafiles.iter().filter(|found| found.is_whole).count() as u64;
-        let about = estimate(record.read_bytes, page.next.as_ref());
+        let about = estimate(record.read_bytes, page.next.as_ref(), last_bytes);
         scrub.watch.read(page.read_bytes, scrub.found.lock().about((target, about), scrub.data.map().targets.len()));
         examine(scrub, target, &page)?;
         let Some(next) = page.next else { break };
@@ -109,12 +112,15 @@ fn scrub_target(scrub: &Scrub<'_>, entry: &TargetEntry, space: &TargetSpace) -> 
     Ok(record)
 }
 
-/// Estimates the bytes of a target from those of the parts that have been read: numbers of files are spread evenly over them.
-fn estimate(read_bytes: u64, next: Option<&ScrubCursor>) -> u64 {
+/// Estimates the bytes of a target: as many as in its last scrub, or from the parts that have been read, over which numbers of files are
+/// spread evenly. 0: too few parts to tell.
+fn estimate(read_bytes: u64, next: Option<&ScrubCursor>, last_bytes: u64) -> u64 {
     match next {
+        Some(_) if last_bytes > 0 => read_bytes.max(last_bytes),
         Some(next) if next.lot.is_none() => {
             let parts = u128::from(next.file as u8) + 1;
-            u64::try_from(u128::from(read_bytes) * 256 / parts).unwrap_or(u64::MAX)
+            let all = u64::try_from(u128::from(read_bytes) * 256 / parts).unwrap_or(u64::MAX);
+            if parts < ENOUGH_PARTS { 0 } else { all }
         }
         _ => read_bytes,
     }
@@ -271,7 +277,10 @@ mod tests {
     #[test]
     fn the_size_of_a_target_is_estimated_from_its_first_parts() {
         let at = |file| Some(ScrubCursor { file, ..ScrubCursor::default() });
-        assert_eq!(estimate(1 << 20, at(0x1_0000_007f).as_ref()), 2 << 20);
-        assert_eq!(estimate(1 << 20, None), 1 << 20);
+        assert_eq!(estimate(1 << 20, at(0x1_0000_007f).as_ref(), 0), 2 << 20);
+        assert_eq!(estimate(1 << 20, at(0x1_0000_0001).as_ref(), 0), 0);
+        assert_eq!(estimate(1 << 20, at(0x1_0000_0001).as_ref(), 3 << 20), 3 << 20);
+        assert_eq!(estimate(5 << 20, at(0x1_0000_0001).as_ref(), 3 << 20), 5 << 20);
+        assert_eq!(estimate(1 << 20, None, 3 << 20), 1 << 20);
     }
 }

@@ -244,7 +244,8 @@ fn print(report: &ScrubReport, seconds: f64) -> Result<(), Failure> {
     let (read, rate) = (numbers::size(report.read_bytes), numbers::byte_rate(report.read_bytes as f64 / seconds.max(1e-3)));
     let found = report.findings.len() as u64 + report.more;
     let findings = match found {
-        0 => "nothing found".to_owned(),
+        0 if report.silent.is_empty() => "nothing found".to_owned(),
+        0 => "nothing found, but not everything was examined".to_owned(),
         1 => "1 finding".to_owned(),
         many => format!("{} findings", numbers::count(many)),
     };
