@@ -35,9 +35,10 @@ RuleId = Literal[
     "no-waker.socket", "no-waker.datagram", "no-waker.pipe", "no-waker.inferred", "no-waker", "mpi.unrecorded", "mpi.launcher", "mpi.sleep",
     "mpi.runnable", "mpi.wire", "mpi.running", "accept.other-work", "accept.dropped", "connect.lost", "connect.accept-queue",
     "connect.round-trip", "tcp.timeout", "tcp.retransmit", "tcp.sndbuf", "tcp.rwnd", "tcp.recovering", "tcp.cwnd", "tcp.queue",
-    "tcp.latency", "tcp.bandwidth", "transit", "far-end.tcp", "far-end.round-trip", "far-end", "not-the-network", "each-other",
-    "metadata.rpc", "metadata.samples", "nothing-left", "packets.moving", "packets.window", "packets.loss", "packets.server",
-    "turns.moving", "turns.server", "turns.client", "turns.round-trip", "turns.loss", "turns.window", "packets.unanswered", "packets.client"
+    "tcp.latency", "tcp.bandwidth", "transit", "far-end.tcp", "far-end.round-trip", "far-end.given-to-tcp", "far-end.missing", "far-end",
+    "not-the-network", "each-other", "metadata.rpc", "metadata.samples", "nothing-left", "packets.moving", "packets.window", "packets.loss",
+    "packets.server", "turns.moving", "turns.server", "turns.client", "turns.round-trip", "turns.loss", "turns.window",
+    "packets.unanswered", "packets.client"
 ]
 
 # The basis of a charge.
