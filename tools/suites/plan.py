@@ -24,7 +24,6 @@ BUDGETS = {
     "rooms": 30,
     "schedules": 60,
     "corpus": 60,
-    "corpus-user": 20,
     "gallery": 30,
     "lab": 45,
     "mpi": 120,

@@ -28,6 +28,7 @@ fn help_shows_every_verb_in_its_group_with_what_it_does() {
                 "mv",
                 "cat",
                 "df",
+                "scrub",
                 "credential",
                 "metadata",
                 "lot",

@@ -19,8 +19,15 @@ struct Thread {
     name: String,
     track: TrackId,
     head: u64,
+    /// Since when it had been in a call when the fill level was noted.
+    in_call: Option<Time>,
     lost: u64,
     ended: bool,
+}
+
+/// Returns since when the thread of a slot has been in a call, if it is in one.
+fn in_call(shared: &Shared, slot: usize) -> Option<Time> {
+    shared.call(slot).map(|(_, _, since)| Time::from_monotonic_ns(since.cast_signed()))
 }
 
 /// A process, from the library's start to its end.
@@ -67,6 +74,8 @@ impl Process {
     pub(crate) fn note_heads(&mut self) {
         for thread in &mut self.threads {
             thread.ended = self.shared.state(thread.slot) == State::Ended;
+            // First the call, which may end meanwhile: then it is not among this round's records.
+            thread.in_call = in_call(&self.shared, thread.slot);
             thread.head = self.shared.head(thread.slot);
         }
     }
@@ -109,8 +118,9 @@ impl Process {
                 // A process gets its ring some time after its start.
                 translator.life(MarkKind::ThreadStart, track, attached_ns, out);
             }
+            let in_call = in_call(&self.shared, slot);
             let head = self.shared.head(slot);
-            self.threads.push(Thread { slot, attached_ns, name, track, head, lost: self.lost_before(slot), ended: false });
+            self.threads.push(Thread { slot, attached_ns, name, track, head, in_call, lost: self.lost_before(slot), ended: false });
         }
         if let Some(main) = self.main.filter(|_| self.shared.became_another()) {
             translator.became_another.insert(self.pid, main);
@@ -168,8 +178,7 @@ impl Process {
             }
             self.shared.set_tail(thread.slot, thread.head);
             if let Some(calls) = &translator.calls {
-                let since = self.shared.call(thread.slot).map(|(_, _, since)| Time::from_monotonic_ns(since.cast_signed()));
-                calls.is_in(thread.track, since);
+                calls.is_in(thread.track, thread.in_call);
             }
             let lost = self.shared.lost(thread.slot);
             if lost > thread.lost {

@@ -157,8 +157,8 @@ pub(crate) struct Objects {
     pub listening: BTreeSet<u16>,
     /// Addresses that were connected to, since somebody last took them.
     pub called: BTreeSet<SocketAddr>,
-    /// The address that each connection was made to, of those whose client's end is recorded.
-    callees: HashMap<ObjectId, SocketAddr>,
+    /// The address that each connection was made to; `None` if this is the server's end.
+    callees: HashMap<ObjectId, Option<SocketAddr>>,
 }
 
 impl Objects {
@@ -239,8 +239,8 @@ impl Objects {
         let object = ObjectId::new(self.trace.fresh())?;
         if !accepted {
             self.called.insert(peer);
-            self.callees.insert(object, peer);
         }
+        self.callees.insert(object, (!accepted).then_some(peer));
         self.describe(object, ObjectKind::Connection, &name, &[("end", end.to_owned())]);
         self.connections.insert((local, peer), (object, accepted));
         Some(object)
@@ -309,7 +309,12 @@ impl Objects {
 
     /// Returns the address that a connection was made to, if this is the client's end.
     pub(super) fn callee(&self, connection: ObjectId) -> Option<SocketAddr> {
-        self.callees.get(&connection).copied()
+        self.callees.get(&connection).copied().flatten()
+    }
+
+    /// Whether an object is a TCP connection.
+    pub(super) fn is_connection(&self, object: ObjectId) -> bool {
+        self.callees.contains_key(&object)
     }
 
     /// Whether an object is the device at which the kernel asks file systems in user space.

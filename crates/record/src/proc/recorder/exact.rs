@@ -322,7 +322,9 @@ impl Sampler {
         let of_call = of_call.map(|reason| Reason { object: reason.object.or(seen), ..reason });
         // A call on objects of its own process that a timeout ended was a sleep; an open may wait for the other end of a FIFO.
         let better = wait.reason.filter(|seen| match (seen.kind, of_call) {
-            (SpanKind::WaitTimer, Some(call)) => call.context == Some(WakerContext::Timer),
+            (SpanKind::WaitTimer, Some(call)) => {
+                call.context == Some(WakerContext::Timer) && !call.object.is_some_and(|object| self.targets.objects.is_connection(object))
+            }
             (SpanKind::WaitLock, Some(call)) => call.kind == SpanKind::FileOpen,
             _ => false,
         });

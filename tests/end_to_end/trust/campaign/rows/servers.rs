@@ -76,11 +76,11 @@ fn credentials(world: &World, asker: &mut Asker) -> Attempts {
 }
 
 pub(super) const BACKUPS: Row =
-    Row { name: "backups of all names (`metadata backup`, `metadata check`)", says: of_backups, attempt: backups };
+    Row { name: "backups of all names (`metadata backup`, `metadata check`); scrubs", says: of_backups, attempt: backups };
 
 fn of_backups(cell: &str, who: Who) -> Option<Vec<Outcome>> {
     match (cell, who) {
-        ("reads them", _) => all(Done, 1),
+        ("reads them; scrubs", _) => all(Done, 1),
         ("refused", Who::Nobody) => all(Outside, 1),
         ("refused", _) => all(Refused, 1),
         _ => None,
