@@ -267,6 +267,29 @@ fn derive(both: &mut [TcpSeries; 2]) {
     }
 }
 
+/// The counters of a connection, each with its series.
+fn counted() -> [(CounterName, SeriesOf); 17] {
+    [
+        (CounterName::TcpCwndBytes, |s| &mut s.cwnd),
+        (CounterName::TcpInFlightBytes, |s| &mut s.in_flight),
+        (CounterName::TcpReceiveWindowBytes, |s| &mut s.receive_window),
+        (CounterName::TcpSendBufferBytes, |s| &mut s.send_buffer),
+        (CounterName::TcpSrttUs, |s| &mut s.srtt_us),
+        (CounterName::TcpMinRttUs, |s| &mut s.min_rtt_us),
+        (CounterName::TcpUnsentBytes, |s| &mut s.unsent),
+        (CounterName::TcpUnreadBytes, |s| &mut s.unread),
+        (CounterName::TcpBusyUs, |s| &mut s.busy_us),
+        (CounterName::TcpReceiveWindowLimitedUs, |s| &mut s.rwnd_limited_us),
+        (CounterName::TcpSendBufferLimitedUs, |s| &mut s.sndbuf_limited_us),
+        (CounterName::TcpSsthreshBytes, |s| &mut s.outside.ssthresh),
+        (CounterName::TcpQueuedBytes, |s| &mut s.outside.queued),
+        (CounterName::TcpAcceptQueued, |s| &mut s.outside.not_accepted),
+        (CounterName::TcpOfferedWindowBytes, |s| &mut s.outside.offered_window),
+        (CounterName::TcpReceiveRttUs, |s| &mut s.outside.receive_rtt_us),
+        (CounterName::TcpOutOfOrder, |s| &mut s.outside.out_of_order),
+    ]
+}
+
 impl WireFacts {
     /// Reads marks and counters.
     pub(crate) fn read(source: &dyn Source, tables: &mut Tables) -> Result<WireFacts, ExplainError> {
@@ -293,26 +316,7 @@ impl WireFacts {
                 }
             }
         }
-        let counters: [(CounterName, SeriesOf); 17] = [
-            (CounterName::TcpCwndBytes, |s| &mut s.cwnd),
-            (CounterName::TcpInFlightBytes, |s| &mut s.in_flight),
-            (CounterName::TcpReceiveWindowBytes, |s| &mut s.receive_window),
-            (CounterName::TcpSendBufferBytes, |s| &mut s.send_buffer),
-            (CounterName::TcpSrttUs, |s| &mut s.srtt_us),
-            (CounterName::TcpMinRttUs, |s| &mut s.min_rtt_us),
-            (CounterName::TcpUnsentBytes, |s| &mut s.unsent),
-            (CounterName::TcpUnreadBytes, |s| &mut s.unread),
-            (CounterName::TcpBusyUs, |s| &mut s.busy_us),
-            (CounterName::TcpReceiveWindowLimitedUs, |s| &mut s.rwnd_limited_us),
-            (CounterName::TcpSendBufferLimitedUs, |s| &mut s.sndbuf_limited_us),
-            (CounterName::TcpSsthreshBytes, |s| &mut s.outside.ssthresh),
-            (CounterName::TcpQueuedBytes, |s| &mut s.outside.queued),
-            (CounterName::TcpAcceptQueued, |s| &mut s.outside.not_accepted),
-            (CounterName::TcpOfferedWindowBytes, |s| &mut s.outside.offered_window),
-            (CounterName::TcpReceiveRttUs, |s| &mut s.outside.receive_rtt_us),
-            (CounterName::TcpOutOfOrder, |s| &mut s.outside.out_of_order),
-        ];
-        for (name, series) in counters {
+        for (name, series) in counted() {
             for counter in source.counters(name)? {
                 let CounterOf::Object(object) = counter.of else { continue };
                 let (connection, ends) = ends(tables, object.number());

@@ -331,13 +331,13 @@ mod tests {
         let listeners = Listeners::read(&processes::all());
         let ours = namespace(std::process::id()).expect("a namespace");
         // (So does, briefly, a child that another test is about to start.)
-        assert!(listeners.at(&format!("127.0.0.1:{port}"), &ours).contains(&std::process::id()));
+        assert!(listeners.at(format!("127.0.0.1:{port}"), &ours).contains(&std::process::id()));
         assert!(listeners.is_open(port) && listeners.has(std::process::id()));
         assert!(listeners.processes(port).contains(&std::process::id()));
         // Another machine's address, another loopback address, another namespace's loopback.
-        assert!(listeners.at(&format!("192.0.2.7:{port}"), &ours).is_empty());
-        assert!(listeners.at(&format!("127.0.0.2:{port}"), &ours).is_empty());
-        assert!(listeners.at(&format!("127.0.0.1:{port}"), Path::new("net:[1]")).is_empty());
+        assert!(listeners.at(format!("192.0.2.7:{port}"), &ours).is_empty());
+        assert!(listeners.at(format!("127.0.0.2:{port}"), &ours).is_empty());
+        assert!(listeners.at(format!("127.0.0.1:{port}"), Path::new("net:[1]")).is_empty());
         assert!(listeners.at("nonsense", &ours).is_empty());
     }
 

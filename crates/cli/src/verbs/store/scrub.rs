@@ -155,7 +155,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     }
     let options = ScrubOptions {
         paths: if arguments.paths.is_empty() { Vec::new() } else { paths.iter().map(|path| path.path.clone()).collect() },
-        files: arguments.file.iter().map(|name| file_of(name)).collect::<Result<_, _>>()?,
+        files: arguments.file.iter().map(file_of).collect::<Result<_, _>>()?,
         bytes_per_second: (!arguments.no_limit).then_some(arguments.rate as u64),
         repair: arguments.repair,
         add_checksums: arguments.add_checksums,

@@ -65,6 +65,21 @@ impl<'a> StoreTree<'a> {
         Ok(())
     }
 
+    /// Copies what is intact of a file that could not be read because of damage, where that was asked for; else notes that it failed.
+    fn note_failed(&self, tracer: &mut Tracer, batch: &mut Batch, (owner, error): (usize, Error)) {
+        let error = match self.skip_damaged && error.kind() == ErrorKind::Damaged {
+            true => match self.around_damage(tracer, batch, owner) {
+                Ok(()) => return,
+                Err(error) => error,
+            },
+            false => error,
+        };
+        let entry = &mut batch.entries[owner];
+        if entry.is_open() {
+            entry.state = State::Failed(of_entry(error, &entry.item.path));
+        }
+    }
+
     /// Checks the files that came short: if unchanged, the missing bytes are holes; otherwise the file is not copied.
     fn look_again(&self, tracer: &mut Tracer, batch: &mut Batch, short: &[usize]) -> Result<()> {
         if short.is_empty() {
@@ -221,19 +236,7 @@ impl TreeSource for StoreTree<'_> {
                 }
             }
         }
-        for (owner, error) in failed {
-            let error = match self.skip_damaged && error.kind() == ErrorKind::Damaged {
-                true => match self.around_damage(tracer, batch, owner) {
-                    Ok(()) => continue,
-                    Err(error) => error,
-                },
-                false => error,
-            };
-            let entry = &mut batch.entries[owner];
-            if entry.is_open() {
-                entry.state = State::Failed(of_entry(error, &entry.item.path));
-            }
-        }
+        failed.into_iter().for_each(|(owner, error)| self.note_failed(tracer, batch, (owner, error)));
         short.sort_unstable();
         short.dedup();
         self.look_again(tracer, batch, &short)

@@ -23,10 +23,13 @@ use thalweg_wire::emulate::Emulation;
 /// Timeout for a store's answer.
 const STORE_SILENCE: Duration = Duration::from_secs(3);
 
+/// The addresses of a store, its service's first; what it emulates; and the line on its scrubs.
+type Reached = (Vec<String>, Option<Emulation>, Option<String>);
+
 /// Checks whether a store answers, and whether its traffic is encrypted.
 pub(super) fn store(address: &str) -> Finding {
     let name = "store".to_owned();
-    let reached = || -> Result<(Vec<String>, Option<Emulation>, Option<String>), String> {
+    let reached = || -> Result<Reached, String> {
         let store = StoreAddress::parse(address).map_err(|e| e.to_string())?;
         let credentials = store.credentials(None).map_err(|e| e.to_string())?;
         let service = store.service().map_err(|e| e.to_string())?;
