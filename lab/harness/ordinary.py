@@ -77,7 +77,8 @@ class Ordinary:
         """`roots` are the lines of root's results, by scenario."""
         self.resources = resources
         self.paranoid = options.paranoid
-        self.method = options.method or "user"
+        # Where switches are refused, the best recorder that is left is chosen.
+        self.method = options.method or ("user" if options.paranoid == WITH_SWITCHES else None)
         self.keep = options.keep
         self.keep_all = options.keep_all
         self.roots = roots
@@ -124,7 +125,7 @@ class Ordinary:
             # Without a fault there is none that might not have been at work.
             without_s = before.wall_s if scenario.faults else 0.0
             for tried in range(1, ATTEMPTS + 1):
-                made = self._recorded(fixture, replace(variants["fault"], recorder="user"), root, without_s)
+                made = self._recorded(fixture, replace(variants["fault"], recorder="user" if self.method == "user" else "unprivileged"), root, without_s)
                 if made["state"] not in ("no effect", "could not record"):
                     break
         return {**made, "tried": tried}
