@@ -32,7 +32,11 @@ class Work:
 
     def lap(self, times):
         """So many runs with their stop watch; a copy finds memory that was in use until just now."""
-        return self.started([LAP, "--times", str(times), "--memory", str(self.memory_bytes), *self.more, *self.command])
+        return self.started(self.timed(times))
+
+    def timed(self, times):
+        """The same as whoever is its user already calls it."""
+        return [LAP, "--times", str(times), "--memory", str(self.memory_bytes), *self.more, *self.command]
 
     def started(self, argv):
         """A command as whose work it is starts it."""
@@ -55,7 +59,7 @@ def parts(work, bench):
         if kind == ALONE:
             return ran(lap)
         try:
-            made = beside(record, lap) if work.beside else ran([*record, *lap])
+            made = beside(record, lap) if work.beside else ran([*record, *work.timed(times)])
             made.facts = of_recording(kept, work.recorder)
             return made
         finally:
