@@ -35,7 +35,7 @@ class Work:
         return self.started(self.timed(times))
 
     def timed(self, times):
-        """The same as whoever is its user already calls it."""
+        """The command of `lap`, without changing to the user whose work it is."""
         return [LAP, "--times", str(times), "--memory", str(self.memory_bytes), *self.more, *self.command]
 
     def started(self, argv):

@@ -91,7 +91,7 @@ def _users(roots):
     answers = {paranoid: lines for paranoid, lines in answers.items() if lines}
     if not answers:
         return ""
-    told = ["\n## As an ordinary user\n", "The same commands explained once as `nobody` (`lab/answers/run --as nobody`): does the answer begin with root's cause?\n"]
+    told = ["\n## As an ordinary user\n", "`lab/answers/run --as nobody` explains each of these commands once as an ordinary user. Is the leading cause the same as in root's answer?\n"]
     for paranoid, lines in answers.items():
         (what, figure, met), _ = judge.held_of_user(roots, lines)
         told.append(f"- `kernel.perf_event_paranoid` {paranoid}: {what}: {figure}, {'met' if met else '**missed**'}.")

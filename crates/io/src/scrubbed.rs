@@ -21,8 +21,8 @@ struct RecordFile {
 pub(crate) struct Record(Mutex<Option<ScrubRecord>>);
 
 impl Record {
-    /// Reads it. One that cannot be read is none: nothing but the next scrub depends on it. Whether scrubs are scheduled is known once
-    /// whoever schedules them says so.
+    /// Reads it. One that cannot be read is none: nothing but the next scrub depends on it. The schedule of scrubs is not in it: the
+    /// command that schedules them sends it.
     pub(crate) fn read(directory: &Path) -> Record {
         let text = std::fs::read_to_string(directory.join(NAME)).ok();
         let read: Option<RecordFile> = text.and_then(|text| toml::from_str(&text).ok());

@@ -34,7 +34,7 @@ pub struct ScrubOptions {
 pub trait Watch: Sync {
     /// Whether it is to end.
     fn is_over(&self) -> bool;
-    /// So many bytes were read, of about this many in all; 0: unknown.
+    /// Notes the bytes read so far, and the estimate of all of them; an estimate of 0 means that it is not known.
     fn read(&self, bytes: u64, about: u64);
 }
 

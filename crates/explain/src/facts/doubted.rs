@@ -30,7 +30,7 @@ pub(crate) fn doubt_disks(ledger: &mut Ledger, tables: &Tables, (seen, set_limit
     }
 }
 
-/// Whether what a disk did shows that waits for it, `ns` in all, may have had another reason than its requests.
+/// Whether something other than a disk's requests may explain the waits for it, `ns` in all.
 fn is_doubtful(tables: &Tables, seen: &Observation, (name, syncs): (&str, bool), ns: u64) -> bool {
     let Some(device) = device(tables, seen, name) else { return false };
     let busy = device.all.finish().busy_ns as f64 / ns as f64;

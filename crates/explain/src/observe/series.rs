@@ -24,7 +24,7 @@ pub(super) fn widest_from(series: &Series) -> Series {
     widest
 }
 
-/// Whether the value at an instant is larger than this long and so many readings before, or there are fewer.
+/// Whether a value has grown: it is larger than it was a given time, and a given number of readings, before. True if there are fewer readings.
 pub(super) fn grew(series: &Series, instant: i64, (ns, readings): (i64, usize)) -> bool {
     let after = series.partition_point(|&(t, _)| t <= instant);
     let before = series.partition_point(|&(t, _)| t <= instant.saturating_sub(ns)).min(after.saturating_sub(readings));

@@ -38,7 +38,7 @@ fn old_path(_number: i64, _arguments: &[u64; 6]) -> Option<u64> {
     None
 }
 
-/// Whether a thread sleeps in this kernel function because nobody has opened the other end of a FIFO.
+/// Whether this is the kernel function in which an open waits for the other end of a FIFO.
 pub(super) fn is_fifo_open(function: &str) -> bool {
     function.starts_with("wait_for_partner") || function.starts_with("fifo_open")
 }

@@ -206,7 +206,7 @@ impl ExactThread {
         runs_on || self.runs.iter().rev().any(|(on, off, _)| *on <= to && *off >= from)
     }
 
-    /// Whether it ran between the two instants, and had not been blocked just before: nobody woke it meanwhile.
+    /// Whether the thread ran between the two instants without having been woken for it.
     pub(super) fn was_awake_between(&self, from: Time, to: Time) -> bool {
         let awake = |on: Time, was_blocked: bool| on <= from || !was_blocked;
         let runs_on = self.off.is_none() && self.gone.is_none() && self.on_since <= to && awake(self.on_since, self.was_blocked);
